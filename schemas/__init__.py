@@ -1,0 +1,1 @@
+"""The events: their Avro schemas, classes, rules, bytes and JSON form."""
