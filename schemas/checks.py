@@ -180,6 +180,8 @@ def _check_retraction(event: ev.FactRetracted) -> None:
 def _check_tombstone(event: ev.ValueForbidden | ev.ValueAllowed) -> None:
     if (event.value is None) == (event.value_hash is None):
         raise InvalidEvent("value", "give either the value or its keyed hash")
+    if event.value_hash is not None and len(event.value_hash) != 32:
+        raise InvalidEvent("value_hash", f"{len(event.value_hash)} bytes, and a keyed hash has 32")
     if event.value is not None:
         check_value("value", event.value)
 

@@ -106,6 +106,9 @@ def _fields_from_json(cls: type[ev.Event] | type[ev.Part], given: Mapping[str, A
             if value is None:
                 out[name] = None
             elif kind == "time":
+                if type(value) is int:
+                    out[name] = value
+                    continue
                 if not isinstance(value, str):
                     raise InvalidEvent(where, f"must be RFC 3339 text, not {value!r}")
                 out[name] = parse_time(value, "time")

@@ -1,0 +1,1 @@
+"""Surfaces over one `Memory`: thin, and where the parts are put together."""

@@ -1,0 +1,34 @@
+"""The log, the fold, the views and the façade over them."""
+
+from uuid import UUID
+
+from schemas.errors import SlotlogError
+from streams import clock
+from streams.memory import Info, Memory, Receipt
+from streams.ports import Position
+from streams.reads import Answer, Belief, Change, Claimed, Quarantined, Recorded, Session
+from streams.view import ResolvedView, View
+
+
+def new_event_id() -> UUID:
+    """A fresh UUIDv7, for a write that may have to be repeated."""
+    return UUID(bytes=clock.new_event_id())
+
+
+__all__ = [
+    "Answer",
+    "Belief",
+    "Change",
+    "Claimed",
+    "Info",
+    "Memory",
+    "Position",
+    "Quarantined",
+    "Receipt",
+    "Recorded",
+    "ResolvedView",
+    "Session",
+    "SlotlogError",
+    "View",
+    "new_event_id",
+]

@@ -1,0 +1,220 @@
+"""Keeping one partition's rows up with the log, whoever else does the same beside us.
+
+Whoever holds the tables folds into them. Everyone else opens them as last flushed and lays the rest of the log over them
+in memory, with the same fold. Either way a read sees all that was acknowledged before it asked, and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from schemas.codec import Codec
+from schemas.errors import LogChanged, LogRecreated, LogTruncated, StoreBusy
+from streams import keys, tables
+from streams.file_lock import FileLock
+from streams.fold import fold
+from streams.overlay import Empty, Overlay
+from streams.ports import Log
+from streams.rows import Head, Rows, decode_head
+from streams.tables import Tables
+
+TAIL_MAX_EVENTS = 2_000
+FLUSH_INTERVAL_S = 1.0
+
+Progress = Callable[[int, int], None]
+"""Called with the next offset and the end after each batch of a catch-up."""
+
+
+class Follower:
+    """One partition's rows as of the end of the log. Not safe for several threads: `Memory` has a lock.
+
+    With `hold`, the tables are taken for writing when nobody has them; without, only when the log is more than
+    TAIL_MAX_EVENTS ahead of what was flushed, so that a short-lived reader opens quickly and takes nothing. Whoever does
+    not hold them looks again every TAIL_MAX_EVENTS, for newer flushed rows or a chance to take them.
+    """
+
+    def __init__(self, log: Log, partition: int, folder: Path, codec: Codec, *, hold: bool) -> None:
+        self._log = log
+        self._partition = partition
+        self._folder = folder
+        self._codec = codec
+        self._hold = hold
+        self._tables: Tables | None = None
+        self._overlay: Overlay | None = None
+        self._lock: FileLock | None = None
+        self._opened = False
+        self._reopen_at = 0
+        self._unflushed = 0
+        self._flushed_at = 0.0
+        self.head = self._fresh_head()
+
+    @property
+    def holding(self) -> bool:
+        """Whether this process folds into the tables."""
+        return self._tables is not None and self._tables.writable
+
+    @property
+    def rows(self) -> Rows:
+        """The rows as of the last `refresh`."""
+        if self._overlay is not None:
+            return self._overlay
+        return self._tables if self._tables is not None else Empty()
+
+    def refresh(self, progress: Progress | None = None) -> None:
+        """Bring `rows` and `head` to the end of the log as of this call.
+
+        Raises:
+            LogChanged: this is not the log, or not all of the log, that the tables were made from.
+        """
+        end = self._log.end(self._partition)
+        if not self._opened or (not self.holding and end >= self._reopen_at):
+            self.close()
+            self._open(end)
+        if end < self.head.next_offset:
+            raise LogTruncated(
+                f"the log of partition {self._partition} ends at offset {end}, and the tables have read up to "
+                f"{self.head.next_offset}",
+                hint="restore the log from its archive; if the loss is accepted, delete the tables' folder "
+                f"{self._folder} and they are folded again from what is left",
+            )
+        if end > self.head.next_offset:
+            self._fold_to(end, progress)
+        if self._unflushed >= TAIL_MAX_EVENTS or time.monotonic() - self._flushed_at >= FLUSH_INTERVAL_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make what was folded durable and visible to those who open the tables to read."""
+        if self.holding and self._unflushed:
+            assert self._tables is not None
+            self._tables.flush()
+            self._unflushed = 0
+        self._flushed_at = time.monotonic()
+
+    def rebuild(self, progress: Progress | None = None) -> None:
+        """Fold the whole log again into fresh tables, and put them in the place of the old ones.
+
+        Raises:
+            StoreBusy: another process holds the tables.
+        """
+        self.close()
+        fresh, old = self._folder.with_suffix(".fresh"), self._folder.with_suffix(".old")
+        self._lock_folder()
+        try:
+            tables.remove(fresh)
+            tables.remove(old)
+            self._tables, self._overlay, self.head = Tables.open_to_write(fresh), None, self._fresh_head()
+            self._fold_to(self._log.end(self._partition), progress)
+            self._tables.close()
+            if self._folder.exists():
+                self._folder.rename(old)
+            fresh.rename(self._folder)
+            tables.remove(old)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Flush and let go of the tables. Twice is harmless; a `refresh` afterwards opens them again."""
+        opened, self._tables, self._overlay = self._tables, None, None
+        self._opened, self._unflushed = False, 0
+        try:
+            if opened is not None:
+                opened.close()
+        finally:
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                lock.close()
+
+    def _fresh_head(self) -> Head:
+        return Head(self._log.identity, self._partition, self._log.partitions)
+
+    def _open(self, end: int) -> None:
+        self._opened = True
+        self._reopen_at = end + TAIL_MAX_EVENTS
+        if self._hold and self._take():
+            return
+        opened = Tables.open_to_read(self._folder)
+        head = None if opened is None else _head_of(opened)
+        if opened is not None and head is None:  # nothing yet, or an older format
+            opened.close()
+            opened = None
+        self.head = self._fresh_head() if head is None else self._checked(head)
+        if end - self.head.next_offset > TAIL_MAX_EVENTS and self._take():
+            if opened is not None:
+                opened.close()
+            return
+        self._tables = opened
+        self._overlay = Overlay(Empty() if opened is None else opened)
+
+    def _take(self) -> bool:
+        """Open the tables to write; False when somebody else has them."""
+        try:
+            self._lock_folder()
+        except StoreBusy:
+            return False
+        opened = Tables.open_to_write(self._folder)
+        head = _head_of(opened)
+        if head is None and opened.get(keys.HEAD) is not None:  # an older format: fold again
+            opened.close()
+            tables.remove(self._folder)
+            opened = Tables.open_to_write(self._folder)
+        try:
+            self.head = self._fresh_head() if head is None else self._checked(head)
+        except LogChanged:
+            opened.close()
+            self.close()
+            raise
+        self._tables, self._overlay = opened, None
+        self._flushed_at = time.monotonic()
+        return True
+
+    def _lock_folder(self) -> None:
+        """Keep every other writer out until `close`, or raise StoreBusy, naming who has the tables."""
+        self._folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(self._folder.with_suffix(".lock"))
+        try:
+            lock.acquire(0.0)
+        except StoreBusy:
+            lock.close()
+            raise
+        self._lock = lock
+
+    def _checked(self, head: Head) -> Head:
+        where = f"the tables in {self._folder}"
+        if head.log_identity != self._log.identity:
+            raise LogRecreated(
+                f"{where} were made from log {head.log_identity}, and this one is {self._log.identity}",
+                hint="it was deleted and created again, or this is another store's folder; delete the folder to fold this log",
+            )
+        if head.partitions != self._log.partitions:
+            raise LogChanged(
+                f"{where} were made when the log had {head.partitions} partitions, and it has {self._log.partitions}",
+                hint="a log's partition count is fixed; copy it to a new one with slotlog copy",
+            )
+        if self._log.start(self._partition) > head.next_offset:
+            raise LogTruncated(
+                f"{where} have read up to offset {head.next_offset}, and the log begins at "
+                f"{self._log.start(self._partition)}",
+                hint="events were deleted before they were folded; restore them from an archive",
+            )
+        return head
+
+    def _fold_to(self, end: int, progress: Progress | None) -> None:
+        for batch in self._log.read(self._partition, self.head.next_offset, end):
+            if self._overlay is not None:
+                self.head = fold(batch, self._overlay, self.head, self._codec)
+            else:
+                assert self._tables is not None
+                rows = Overlay(self._tables)
+                head = fold(batch, rows, self.head, self._codec)
+                self._tables.write(rows.writes)
+                self.head = head
+                self._unflushed += len(batch.records)
+            if progress is not None:
+                progress(self.head.next_offset, end)
+
+
+def _head_of(opened: Tables) -> Head | None:
+    data = opened.get(keys.HEAD)
+    return None if data is None else decode_head(data)

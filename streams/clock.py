@@ -1,0 +1,17 @@
+"""The edge: the only place that reads a clock or makes an id. Everything else is given them."""
+
+from __future__ import annotations
+
+import time
+
+import uuid_utils
+
+
+def now_micros() -> int:
+    """Microseconds since 1970 UTC, from the machine's clock."""
+    return time.time_ns() // 1000
+
+
+def new_event_id() -> bytes:
+    """The 16 bytes of a fresh UUIDv7."""
+    return uuid_utils.uuid7().bytes

@@ -1,0 +1,83 @@
+"""What is refused before anything is written because of what the space holds. The fold asks the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schemas import events as ev
+from schemas.errors import InvalidEvent
+from schemas.jsonform import id_text
+from streams.reads import Reads
+from streams.values import same
+
+NOT_ACTED_ON = (ev.BranchForked, ev.BranchMerged, ev.BranchRolledBack, ev.BranchDeleted, ev.SubjectErased)
+"""Events that the format has and this version has no effect for: better refused than without effect."""
+
+_Claims = ev.FactAsserted | ev.FactEnded
+
+
+class Door:
+    """Checks the events of one append in their order; what an event names may come earlier in the same append.
+
+    `reads` brings the tables of a space up to date; it is called only for events that name something.
+    """
+
+    def __init__(self, reads: Callable[[str], Reads]) -> None:
+        self._find_reads = reads
+        self._found: dict[str, Reads] = {}
+        self._earlier: dict[tuple[str, bytes], ev.Event] = {}
+
+    def check(self, event: ev.Event) -> None:
+        """
+        Raises:
+            InvalidEvent: the event names a branch, an event, or facts that aren't known in its space.
+        """
+        if isinstance(event, NOT_ACTED_ON):
+            raise InvalidEvent("type", f"{type(event).__name__} has no effect in this version, so it is not written")
+        if event.branch != "main":
+            raise InvalidEvent("branch", f"the space has no branch {event.branch!r}", hint="every space has main")
+        match event:
+            case ev.FactRetracted(target=None):
+                self._check_named_facts(event)
+            case ev.FactRetracted(target=target) | ev.FactReviewed(target=target) | ev.FactPinned(target=target):
+                assert target is not None
+                self._check_target(event.space, target)
+            case ev.ActorDistrusted(since_event=since) if since is not None:
+                self._named(event.space, since, "since_event")
+            case _:
+                pass
+        self._earlier[event.space, event.event_id] = event
+
+    def _check_target(self, space: str, target: bytes) -> None:
+        named = self._named(space, target, "target")
+        if not isinstance(named, _Claims):
+            raise InvalidEvent("target", f"event {id_text(target)} is a {type(named).__name__}, no fact and no end")
+
+    def _check_named_facts(self, event: ev.FactRetracted) -> None:
+        assert event.entity is not None
+        assert event.slot is not None
+        if self._reads(event.space).knows_claim(event.space, event.entity, event.slot, event.value):
+            return
+        for earlier in self._earlier.values():
+            if (
+                isinstance(earlier, _Claims)
+                and (earlier.space, earlier.entity, earlier.slot) == (event.space, event.entity, event.slot)
+                and (event.value is None or same(earlier.value, event.value))
+            ):
+                return
+        what = f"{event.entity} {event.slot}" + ("" if event.value is None else f" = {event.value!r}")
+        raise InvalidEvent("entity", f"no fact or end of {what} is known", hint="slotlog entity shows what is")
+
+    def _named(self, space: str, event_id: bytes, field: str) -> ev.Event:
+        earlier = self._earlier.get((space, event_id))
+        if earlier is not None:
+            return earlier
+        found = self._reads(space).find(space, event_id)
+        if found is None:
+            raise InvalidEvent(field, f"no event {id_text(event_id)} is known in space {space!r}")
+        return found.event
+
+    def _reads(self, space: str) -> Reads:
+        if space not in self._found:
+            self._found[space] = self._find_reads(space)
+        return self._found[space]

@@ -1,0 +1,107 @@
+"""What streams needs from outside, as small protocols: a log to append to and to read.
+
+Both logs hold the same bytes and are held to the same contract (`tests/contract/test_log.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+Headers = tuple[tuple[str, bytes], ...]
+
+MAX_MESSAGE_BYTES = 1_000_000
+"""The most that one message's value may be, on both logs: a little below Kafka's default `max.message.bytes`."""
+
+
+class Position(NamedTuple):
+    """Where an event is. Inside a space the offset alone orders events."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+
+class Message(NamedTuple):
+    """What is appended: the space as key, one encoded event as value."""
+
+    key: bytes
+    value: bytes
+    headers: Headers = ()
+
+
+class Record(NamedTuple):
+    """What is read back. A foreign producer may have left `key` or `value` out.
+
+    `append_time` is the log's own clock in microseconds since 1970 UTC (Kafka's is in whole milliseconds). It is not
+    monotone by itself on every log; the fold makes it so.
+    """
+
+    partition: int
+    offset: int
+    append_time: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Batch(NamedTuple):
+    """Records of one partition in ascending order of offset.
+
+    `next_offset` is where to read on. It may lie past the last record + 1: offsets of aborted transactions and
+    of transaction markers hold no record.
+    """
+
+    records: list[Record]
+    next_offset: int
+
+
+class Log(Protocol):
+    """One append-only log of one or more partitions."""
+
+    @property
+    def identity(self) -> str:
+        """Names this very log for ever: another one of the same name has another identity."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are, fixed at creation."""
+
+    def partition_of(self, key: bytes) -> int:
+        """The partition that messages of this key go to."""
+
+    def append(self, messages: Sequence[Message]) -> list[Position]:
+        """Append durably, in order within a key. Returns a position per message, in the order given.
+
+        On return every message is acknowledged and survives a crash. On an error of SqliteLog none is there; on an
+        error of KafkaLog some may be, and the same messages may be appended again (the fold knows duplicates by id).
+
+        Raises:
+            InvalidInput: a message is larger than the log takes.
+            StoreBusy, LogUnreachable: not acknowledged in time.
+            StoreFull: no room.
+        """
+
+    def start(self, partition: int) -> int:
+        """Offset of the first record still retained (0 unless something was deleted)."""
+
+    def end(self, partition: int) -> int:
+        """Next offset: every record acknowledged before this call lies below it.
+
+        Records of a transaction still open are beyond it, as they are for every reader.
+        """
+
+    def read(self, partition: int, start: int, end: int | None = None) -> Iterator[Batch]:
+        """Batches from offset `start`, inclusive, to `end`, exclusive (default: the end as of this call).
+
+        Every batch but the last holds at least one record; the last one's `next_offset` is at least `end`, even when
+        nothing but markers lies before it. An empty range yields nothing.
+
+        Raises:
+            LogTruncated: `start` lies before the first retained record.
+        """
+
+    def close(self) -> None:
+        """Release files and connections. Twice is harmless."""

@@ -1,0 +1,476 @@
+"""Answers: every read of the product, over any rows, through a resolved View. No I/O beyond the rows, and no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from schemas import events as ev
+from schemas.codec import Codec
+from schemas.errors import InvalidView, NotFound
+from schemas.events import Value
+from schemas.jsonform import id_text
+from schemas.times import EARLIEST, Micros, instant, micros, rfc3339
+from streams import keys
+from streams.belief import FOREVER, Claim, Run, contested, runs
+from streams.ports import Position
+from streams.rows import (
+    ClaimRow,
+    EventRow,
+    QuarantineRow,
+    Rows,
+    SessionRow,
+    SlotRow,
+    SpaceRow,
+    TombstoneRow,
+    decode,
+    decode_offset,
+)
+from streams.values import digest_of, same
+from streams.view import Judge, ResolvedView, Rule, View, refuse_unanswerable
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """One fact or end, as another answer refers to it. `value` None: an end of whatever was believed."""
+
+    event_id: UUID
+    position: Position
+    actor: str
+    ended: bool
+    value: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What a View answers for an entity:slot.
+
+    The value is believed from `valid_from`, inclusive, to `valid_to`, exclusive (None: no end is known), which is the
+    whole run in which it is; `event_id`, `position`, `actor` and `trust` are those of the fact that ranks first at the
+    instant asked about (in a history: at the run's start). `corroborations` counts the distinct actors who claim the
+    value in the run. `contested` is the newer claim that a verified belief did not yield to. `superseded_by` is the
+    claim that ends the run, None when its interval simply ends or is open. `view` asks for exactly this again.
+    """
+
+    entity: str
+    slot: str
+    value: Value
+    valid_from: datetime
+    valid_to: datetime | None
+    position: Position
+    event_id: UUID
+    actor: str
+    trust: str
+    corroborations: int
+    contested: Claimed | None
+    superseded_by: Claimed | None
+    view: ResolvedView
+
+
+Answer = Belief | list[Belief] | None
+"""Of a slot that holds one value: its belief or None. Of one that holds many: a list by (valid_from, offset)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From `position` on, `beliefs` were what the slot answered for the instant asked about (empty: nothing)."""
+
+    position: Position
+    append_time: datetime
+    event: ev.Event
+    beliefs: tuple[Belief, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An event of the log that counts, with its place and the log's own time of it."""
+
+    position: Position
+    append_time: datetime
+    event: ev.Event
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One agent run; positions are those of its first and last event, inclusive."""
+
+    name: str
+    agent: str | None
+    events: int
+    first: Position
+    last: Position
+    ended: bool
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A record that does not count, and why."""
+
+    position: Position
+    code: str
+    reason: str
+    append_time: datetime
+    space: str | None
+    event_id: UUID | None
+
+
+class Bounds(NamedTuple):
+    """The part of the log that can be asked about: offsets from `first`, inclusive, to `next`, exclusive; and now."""
+
+    first: int
+    next: int
+    now: Micros
+
+
+class Reads:
+    """Every read of one partition's rows."""
+
+    def __init__(self, rows: Rows, partition: int, codec: Codec) -> None:
+        self._rows = rows
+        self._partition = partition
+        self._codec = codec
+
+    def position(self, offset: int) -> Position:
+        return Position(self._partition, offset)
+
+    # -- views
+
+    def resolve(self, space: str, view: View, bounds: Bounds) -> ResolvedView:
+        """What `view` means for `space` now.
+
+        Raises:
+            InvalidView: it names what no log or this log can't answer.
+        """
+        refuse_unanswerable(view)
+        offset, by_time = self._as_of(space, view.as_of, bounds)
+        if view.valid_at is not None:
+            valid_at = micros(view.valid_at, "valid_at")
+        elif by_time is not None:
+            valid_at = by_time
+        else:
+            append_time = self._append_time_at(space, offset)
+            valid_at = append_time if view.as_of is not None else max(bounds.now, append_time)
+        return ResolvedView(
+            self.position(offset), valid_at, view.branch, view.trust, tuple(sorted(set(view.without_actors)))
+        )
+
+    def judge(self, space: str, resolved: ResolvedView) -> Judge:
+        return Judge(resolved, self._rules(space))
+
+    def offset_at(self, space: str, at: Micros) -> int:
+        """The last offset the space had by `at`, inclusive; -1 when it had none."""
+        row = self._space(space)
+        if row is None:
+            return -1
+        low, high = row.first_offset, row.last_offset + 1  # the answer's successor lies in [low, high]
+        while low < high:
+            found = next(self._rows.scan(keys.event(space, (low + high) // 2), keys.event(space, high)), None)
+            if found is None or decode(EventRow, found[1]).append_time > at:
+                high = (low + high) // 2
+            else:
+                low = keys.last_int(found[0]) + 1
+        return self._last_event_offset(space, low - 1)
+
+    def _as_of(
+        self, space: str, as_of: int | Position | datetime | None, bounds: Bounds
+    ) -> tuple[int, Micros | None]:
+        """(offset, and the time when as_of is one)."""
+        if as_of is None:
+            row = self._space(space)
+            return (-1 if row is None else row.last_offset), None
+        if isinstance(as_of, datetime):
+            at = micros(as_of, "as_of")
+            if at > max(bounds.now, self._append_time_at(space, bounds.next)):
+                raise InvalidView(f"as_of {rfc3339(at)} is in the future", hint="valid_at may be; as_of is what was known")
+            offset = self.offset_at(space, at)
+            if bounds.first > 0 and offset < bounds.first:
+                raise InvalidView(f"as_of {rfc3339(at)} is before the first retained offset {bounds.first}")
+            return offset, at
+        if isinstance(as_of, tuple):
+            partition, offset = as_of
+            if partition != self._partition:
+                raise InvalidView(f"as_of {as_of[0]}:{as_of[1]} is in another partition", hint=f"{space} is in {self._partition}")
+        elif isinstance(as_of, int) and not isinstance(as_of, bool):
+            offset = as_of
+        else:
+            raise InvalidView(f"as_of must be an offset, a Position or an aware datetime, not {as_of!r}")
+        if bounds.next == 0 and offset >= 0:
+            raise InvalidView(f"as_of {offset} is past the end: the log is empty")
+        if offset >= bounds.next:
+            raise InvalidView(f"as_of {offset} is past the end: the last offset is {bounds.next - 1}")
+        if offset < -1 or (bounds.first > 0 and offset < bounds.first):
+            raise InvalidView(f"as_of {offset} is before the first retained offset {bounds.first}")
+        return offset, None
+
+    def _append_time_at(self, space: str, offset: int) -> Micros:
+        """Append time of the space's last event up to `offset`, EARLIEST when there is none."""
+        found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
+        return EARLIEST if found is None else decode(EventRow, found[1]).append_time
+
+    def _last_event_offset(self, space: str, offset: int) -> int:
+        found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
+        return -1 if found is None else keys.last_int(found[0])
+
+    def _rules(self, space: str) -> Iterator[Rule]:
+        row = self._space(space)
+        if row is None or row.rules_changed < 0:
+            return
+        for key, _ in self._rows.scan(*keys.rules_of(space)):
+            recorded = self.event_at(space, keys.last_int(key))
+            event, append_time = recorded.event, micros(recorded.append_time)
+            since = 0
+            if isinstance(event, ev.ActorDistrusted) and event.since_event is not None:
+                since = self.event(space, event.since_event).position.offset
+            yield Rule(recorded.position.offset, append_time, event, since)
+
+    # -- beliefs
+
+    def get(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> Answer:
+        """What is believed at the view's instant."""
+        return self._answer(space, entity, slot, resolved, self.judge(space, resolved))
+
+    def entity(self, space: str, entity: str, resolved: ResolvedView) -> dict[str, Belief | list[Belief]]:
+        """Slot to beliefs, for the slots of `entity` that have any; slots in the order of their names."""
+        judge = self.judge(space, resolved)
+        found = {}
+        for key, _ in self._rows.scan(*keys.slots_of(space, entity)):
+            slot = keys.texts(key, 3)[2]
+            answer = self._answer(space, entity, slot, resolved, judge)
+            if answer:
+                found[slot] = answer
+        return found
+
+    def history(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> list[Belief]:
+        """Every run of the slot in valid time, ascending; the view's instant plays no part."""
+        judge = self.judge(space, resolved)
+        claims = self._standing(space, entity, slot, judge)
+        cardinality = judge.cardinality(entity, slot)
+        return [
+            self._belief(entity, slot, run, run.start, claims, cardinality, resolved) for run in runs(claims, cardinality)
+        ]
+
+    def changes(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> list[Change]:
+        """How the answer for the view's instant changed as events came in, ascending by offset."""
+        offsets = self._offsets_that_matter(space, entity, slot, resolved)
+        found: list[Change] = []
+        before: list[tuple[object, ...]] = []
+        for offset in offsets:
+            then = ResolvedView(
+                self.position(offset), resolved.valid_at, resolved.branch, resolved.trust, resolved.without_actors
+            )
+            answer = self.get(space, entity, slot, then)
+            beliefs = answer if isinstance(answer, list) else [] if answer is None else [answer]
+            now = [(belief.value, belief.valid_from, belief.valid_to, belief.event_id, belief.trust) for belief in beliefs]
+            if now != before:
+                recorded = self.event_at(space, offset)
+                found.append(Change(recorded.position, recorded.append_time, recorded.event, tuple(beliefs)))
+                before = list(now)
+        return found
+
+    def _answer(self, space: str, entity: str, slot: str, resolved: ResolvedView, judge: Judge) -> Answer:
+        claims = self._standing(space, entity, slot, judge)
+        cardinality = judge.cardinality(entity, slot)
+        at = resolved.valid_at
+        beliefs = [
+            self._belief(entity, slot, run, at, claims, cardinality, resolved)
+            for run in runs(claims, cardinality)
+            if run.start <= at < run.stop
+        ]
+        if cardinality == "many":
+            return sorted(beliefs, key=lambda belief: (belief.valid_from, belief.position.offset))
+        return beliefs[0] if beliefs else None
+
+    def _standing(self, space: str, entity: str, slot: str, judge: Judge) -> list[Claim]:
+        part = keys.slot_part(space, entity, slot)
+        covered = self._covered(part, judge)
+        found = []
+        for key, data in self._rows.scan(*keys.claims_of(part)):
+            at, offset = keys.claim_parts(key)
+            row = decode(ClaimRow, data)
+            trust = judge.stands(row, offset)
+            if trust is None or (covered is not None and row.value is not None and covered(row.value)):
+                continue
+            until = FOREVER if row.until is None else row.until
+            found.append(Claim(at, offset, until, trust == "verified", row))
+        return found
+
+    def _covered(self, part: bytes, judge: Judge) -> Callable[[Value], bool] | None:
+        """Whether a tombstone covers a value of this slot; None when the slot has no tombstone."""
+        data = self._rows.get(keys.slot(part))
+        if data is None or decode(SlotRow, data).tombstones == 0:
+            return None
+        forbidden: dict[bytes, bool] = {}
+        for key, row_data in self._rows.scan(*keys.tombstones_of(part)):
+            row = decode(TombstoneRow, row_data)
+            if judge.counts(keys.last_int(key), row.append_time, row.actor):
+                forbidden[key[-40:-8]] = row.forbidden
+        return lambda value: forbidden.get(digest_of(part, value), False)
+
+    def _belief(
+        self, entity: str, slot: str, run: Run, at: Micros, claims: Sequence[Claim], cardinality: str, view: ResolvedView
+    ) -> Belief:
+        top = run.top_at(at)
+        return Belief(
+            entity,
+            slot,
+            run.value,
+            instant(run.start),
+            None if run.stop == FOREVER else instant(run.stop),
+            self.position(top.offset),
+            UUID(bytes=top.row.event_id),
+            top.row.actor,
+            "verified" if top.verified else "candidate",
+            run.corroborations,
+            self._claimed(contested(run, claims, at, cardinality)),
+            self._claimed(run.closed_by),
+            view,
+        )
+
+    def _claimed(self, claim: Claim | None) -> Claimed | None:
+        if claim is None:
+            return None
+        row = claim.row
+        return Claimed(
+            UUID(bytes=row.event_id), self.position(claim.offset), row.actor, row.ended, row.value
+        )
+
+    def _offsets_that_matter(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> list[int]:
+        """Offsets up to the view's at which something was said about the slot or about the whole space."""
+        part = keys.slot_part(space, entity, slot)
+        offsets = set()
+        for key, data in self._rows.scan(*keys.claims_of(part)):
+            row = decode(ClaimRow, data)
+            offsets.add(keys.last_int(key))
+            offsets.update(mark.offset for mark in (*row.retractions, *row.reviews))
+        offsets.update(keys.last_int(key) for key, _ in self._rows.scan(*keys.tombstones_of(part)))
+        offsets.update(rule.offset for rule in self._rules(space))
+        return sorted(offset for offset in offsets if offset <= resolved.as_of.offset)
+
+    # -- events and sessions
+
+    def event_at(self, space: str, offset: int) -> Recorded:
+        """The event of the space at this very offset.
+
+        Raises:
+            NotFound: no event that counts is there.
+        """
+        data = self._rows.get(keys.event(space, offset))
+        if data is None:
+            raise NotFound(f"no event of space {space!r} is at offset {offset}")
+        return self._recorded(offset, data)
+
+    def event(self, space: str, event_id: bytes) -> Recorded:
+        """The event with this id.
+
+        Raises:
+            NotFound: the space has none that counts.
+        """
+        found = self.find(space, event_id)
+        if found is None:
+            raise NotFound(f"no event {id_text(event_id)} is known in space {space!r}")
+        return found
+
+    def find(self, space: str, event_id: bytes) -> Recorded | None:
+        """The event with this id, None when the space has none that counts."""
+        data = self._rows.get(keys.event_id(space, event_id))
+        return None if data is None else self.event_at(space, decode_offset(data))
+
+    def timeline(
+        self, space: str, resolved: ResolvedView, start: int = 0, entity: str | None = None, slot: str | None = None
+    ) -> Iterator[Recorded]:
+        """Events of the space from offset `start` on that count through the view, ascending; of one entity, or of one
+        of its slots, if named.
+
+        Retractions and verdicts that name an event id belong to the slot of the fact they name.
+        """
+        judge = self.judge(space, resolved)
+        for key, data in self._rows.scan(keys.event(space, start), keys.event(space, resolved.as_of.offset + 1)):
+            recorded = self._recorded(keys.last_int(key), data)
+            if not judge.counts(recorded.position.offset, micros(recorded.append_time), recorded.event.actor):
+                continue
+            if entity is None or self._is_about(space, recorded.event, entity, slot):
+                yield recorded
+
+    def _is_about(self, space: str, event: ev.Event, entity: str, slot: str | None) -> bool:
+        target = getattr(event, "target", None)
+        if target is not None:
+            event = self.event(space, target).event
+        return getattr(event, "entity", None) == entity and (slot is None or getattr(event, "slot", None) == slot)
+
+    def _recorded(self, offset: int, data: bytes) -> Recorded:
+        row = decode(EventRow, data)
+        return Recorded(self.position(offset), instant(row.append_time), self._codec.decode(row.event))
+
+    def which_count(self, space: str, offsets: Sequence[int]) -> list[datetime | None]:
+        """For each offset the append time of the event of `space` there, None where none counts."""
+        rows = self._rows.get_many([keys.event(space, offset) for offset in offsets])
+        return [None if data is None else instant(decode(EventRow, data).append_time) for data in rows]
+
+    def session(self, space: str, name: str) -> Session:
+        """
+        Raises:
+            NotFound: the space knows no such session.
+        """
+        data = self._rows.get(keys.session(space, name))
+        if data is None:
+            raise NotFound(f"space {space!r} has no session {name!r}", hint="slotlog sessions lists them")
+        return self._session(name, decode(SessionRow, data))
+
+    def sessions(self, space: str) -> Iterator[Session]:
+        """Sessions of the space, in the order of their names."""
+        for key, data in self._rows.scan(*keys.sessions_of(space)):
+            yield self._session(keys.texts(key, 2)[1], decode(SessionRow, data))
+
+    def session_offsets(self, space: str, name: str, start: int, stop: int) -> Iterator[int]:
+        """Offsets of the session's events from `start`, inclusive, to `stop`, exclusive."""
+        first = keys.session_event(space, name, start)
+        for key, _ in self._rows.scan(first, keys.session_event(space, name, stop)):
+            yield keys.last_int(key)
+
+    def _session(self, name: str, row: SessionRow) -> Session:
+        first, last = self.position(row.first_offset), self.position(row.last_offset)
+        return Session(name, row.agent, row.events, first, last, row.ended, row.outcome)
+
+    # -- the rest
+
+    def spaces(self) -> Iterator[tuple[str, SpaceRow]]:
+        """Every space of the partition, in the order of their names."""
+        for key, data in self._rows.scan(*keys.spaces()):
+            yield keys.texts(key, 1)[0], decode(SpaceRow, data)
+
+    def quarantined(self) -> Iterator[Quarantined]:
+        """Every record that does not count, ascending by offset."""
+        for key, data in self._rows.scan(*keys.quarantine()):
+            row = decode(QuarantineRow, data)
+            yield Quarantined(
+                self.position(keys.last_int(key)),
+                row.code,
+                row.reason,
+                instant(row.append_time),
+                row.space,
+                None if row.event_id is None else UUID(bytes=row.event_id),
+            )
+
+    def quarantined_at(self, offset: int) -> QuarantineRow | None:
+        data = self._rows.get(keys.quarantined(offset))
+        return None if data is None else decode(QuarantineRow, data)
+
+    def knows_claim(self, space: str, entity: str, slot: str, value: Value | None) -> bool:
+        """Whether any fact or end of the slot, whatever became of it, carries `value` (None: any)."""
+        for _, data in self._rows.scan(*keys.claims_of(keys.slot_part(space, entity, slot))):
+            if value is None or same(decode(ClaimRow, data).value, value):
+                return True
+        return False
+
+    def is_blocked(self, space: str, event: ev.FactAsserted, resolved: ResolvedView) -> bool:
+        """Whether a tombstone covers the asserted value."""
+        covered = self._covered(keys.slot_part(space, event.entity, event.slot), self.judge(space, resolved))
+        return covered is not None and covered(event.value)
+
+    def _space(self, space: str) -> SpaceRow | None:
+        data = self._rows.get(keys.space(space))
+        return None if data is None else decode(SpaceRow, data)

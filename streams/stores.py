@@ -1,0 +1,81 @@
+"""What a store's name means: a folder, or `kafka://HOST:PORT[,HOST:PORT]/TOPIC?state=DIR&registry=URL&SETTING=VALUE`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from schemas.codec import Codec
+from schemas.errors import InvalidInput
+from streams.clock import now_micros
+from streams.ports import Log
+from streams.sqlite_log import SqliteLog
+
+DEFAULT_STORE = "./.slotlog"
+DEFAULT_TOPIC = "slotlog.memory"
+
+
+class Store(NamedTuple):
+    """An opened log, the folder for its tables, and the codec that reads it."""
+
+    name: str
+    log: Log
+    tables: Path
+    codec: Codec
+
+
+class KafkaAddress(NamedTuple):
+    """The parts of a `kafka://` name. `config` holds librdkafka settings, passed through untouched."""
+
+    bootstrap: str
+    topic: str
+    state: Path
+    registry: str | None
+    config: dict[str, str]
+
+
+def open_store(name: str | Path, *, create: bool, timeout_s: float) -> Store:
+    """Open the log that `name` means. With `create`, an embedded one is made where there is none.
+
+    Raises:
+        InvalidInput: the name means nothing.
+        NotFound: there is no such log.
+        Unavailable: the broker does not answer.
+    """
+    text = str(name)
+    if text.startswith("kafka://"):
+        address = kafka_address(text)
+        # librdkafka is imported only by those who use it: it would double the start of every embedded command
+        from streams.kafka_log import KafkaLog, confluent_schema_resolver
+
+        resolver = None if address.registry is None else confluent_schema_resolver(address.registry)
+        log = KafkaLog(address.bootstrap, address.topic, timeout_s=timeout_s, config=address.config)
+        return Store(text, log, address.state, Codec(resolver))
+    if "://" in text:
+        raise InvalidInput(f"{text!r} is no store", hint="a folder, or kafka://HOST:PORT/TOPIC")
+    folder = Path(text).expanduser()
+    return Store(
+        text, SqliteLog(folder, busy_timeout_s=timeout_s, clock=now_micros, create=create), folder / "tables", Codec()
+    )
+
+
+def kafka_address(name: str) -> KafkaAddress:
+    """The parts of a `kafka://` store's name.
+
+    Raises:
+        InvalidInput: it names no broker, or more than one topic.
+    """
+    parts = urlsplit(name)
+    topic = parts.path.strip("/") or DEFAULT_TOPIC
+    if not parts.netloc or "/" in topic:
+        raise InvalidInput(f"{name!r} is no Kafka store", hint="write it like kafka://127.0.0.1:9092/slotlog.memory")
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    state, registry = given.pop("state", None), given.pop("registry", None)
+    if state is None:
+        home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        folder = home / "slotlog" / parts.netloc.replace(":", "_").replace(",", "+") / topic
+    else:
+        folder = Path(state).expanduser()
+    return KafkaAddress(parts.netloc, topic, folder, registry, given)

@@ -1,0 +1,184 @@
+"""One partition's rows in RocksDB. The only file that knows rocksdict.
+
+RocksDB's own log is off: the event log is the write-ahead log. There is one column family, so what a crash leaves is the
+rows of one earlier offset, whole, and the head among them says which; reading on from there loses nothing. Another
+process may open the same rows read-only at any time: it takes no lock and sees what was last flushed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+    WriteOptions,
+)
+
+from schemas.errors import SlotlogError, StoreClosed, StoreDamaged, StoreFull
+
+_BLOCK_CACHE_BYTES = 64 << 20
+_WRITE_BUFFER_BYTES = 32 << 20
+_BLOOM_BITS_PER_KEY = 10
+_READ_OPEN_ATTEMPTS = 20
+
+
+class Tables:
+    """Rows of one partition; see `rows.Rows` for how they are read. Safe for several threads."""
+
+    def __init__(self, folder: Path, database: Rdict, *, writable: bool) -> None:
+        self.folder = folder
+        self.writable = writable
+        self._database: Rdict | None = database
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True
+
+    @classmethod
+    def open_to_write(cls, folder: Path) -> Tables:
+        """The rows in `folder`, made if there are none. The caller holds the lock that keeps other writers out."""
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            return cls(folder, Rdict(str(folder), _options()), writable=True)
+        except Exception as error:  # rocksdict raises no narrower class
+            raise _translated(error, folder) from error
+
+    @classmethod
+    def open_to_read(cls, folder: Path) -> Tables | None:
+        """The rows in `folder` as they were last flushed; None when there are none yet."""
+        for attempt in range(_READ_OPEN_ATTEMPTS):
+            if not (folder / "CURRENT").exists():
+                return None
+            try:
+                return cls(folder, Rdict(str(folder), _options(), access_type=AccessType.read_only()), writable=False)
+            except Exception as error:  # beside a flushing writer a file may be replaced between two looks
+                if attempt == _READ_OPEN_ATTEMPTS - 1:
+                    raise _translated(error, folder) from error
+        return None
+
+    def get(self, key: bytes) -> bytes | None:
+        return cast("bytes | None", self._open().get(key))
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return cast("list[bytes | None]", self._open().get(list(keys))) if keys else []
+
+    def scan(self, start: bytes, stop: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        rows = self._open().iter()
+        if reverse:
+            rows.seek_for_prev(stop)
+            if rows.valid() and rows.key() == stop:
+                rows.prev()
+        else:
+            rows.seek(start)
+        return self._descending(rows, start) if reverse else self._ascending(rows, stop)
+
+    @staticmethod
+    def _ascending(rows: RdictIter, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        while rows.valid() and (key := rows.key()) < stop:
+            yield key, rows.value()
+            rows.next()
+        rows.status()
+
+    @staticmethod
+    def _descending(rows: RdictIter, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        while rows.valid() and (key := rows.key()) >= start:
+            yield key, rows.value()
+            rows.prev()
+        rows.status()
+
+    def write(self, rows: Mapping[bytes, bytes]) -> None:
+        """Write all of `rows`, or none of them. They are durable after `flush` or `close`, not before.
+
+        Raises:
+            StoreFull: no room.
+        """
+        batch = WriteBatch(raw_mode=True)
+        for key, row in rows.items():
+            batch.put(key, row)
+        try:
+            self._open().write(batch, self._write_options)
+        except StoreClosed:
+            raise
+        except Exception as error:
+            raise _translated(error, self.folder) from error
+
+    def flush(self) -> None:
+        """Make everything written so far durable, and visible to those who open to read.
+
+        Raises:
+            StoreFull: no room.
+        """
+        try:
+            self._open().flush()
+        except StoreClosed:
+            raise
+        except Exception as error:
+            raise _translated(error, self.folder) from error
+
+    def compact(self) -> None:
+        """Rewrite the rows without what was overwritten: fewer bytes, quicker reads."""
+        self._open().compact_range(None, None)
+
+    def close(self) -> None:
+        """Flush what was written and let go. Twice is harmless."""
+        database, self._database = self._database, None
+        if database is None:
+            return
+        try:
+            if self.writable:
+                database.flush()
+        except Exception as error:
+            raise _translated(error, self.folder) from error
+        finally:
+            database.close()
+
+    def _open(self) -> Rdict:
+        if self._database is None:
+            raise StoreClosed(f"the tables in {self.folder} are closed")
+        return self._database
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder of rows that nobody holds. They can be folded again from the log."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _block_cache() -> Cache:
+    """One for the whole process, however many partitions it reads."""
+    return Cache(_BLOCK_CACHE_BYTES)
+
+
+def _options() -> Options:
+    table = BlockBasedOptions()
+    table.set_block_cache(_block_cache())
+    table.set_bloom_filter(_BLOOM_BITS_PER_KEY, block_based=False)
+    table.set_format_version(5)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_bottommost_compression_type(DBCompressionType.zstd())
+    options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(1 << 20)
+    return options
+
+
+def _translated(error: Exception, folder: Path) -> SlotlogError:
+    text = str(error)
+    if "No space left" in text:
+        return StoreFull(f"no room for the tables in {folder}", hint="make room; nothing acknowledged is lost")
+    if "Corruption" in text:
+        return StoreDamaged(f"the tables in {folder} are damaged: {text}", hint="run slotlog rebuild; the log is untouched")
+    return StoreDamaged(f"the tables in {folder} can't be used: {text}", hint="run slotlog rebuild; the log is untouched")

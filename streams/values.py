@@ -1,0 +1,38 @@
+"""When two values are the same, and when a tombstone covers a value that is spelled another way."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import unicodedata
+
+import msgspec
+
+from schemas.events import Value
+
+_SPACE = re.compile(r"\s+")
+
+
+def same(left: Value | None, right: Value | None) -> bool:
+    """Equal in type and content: `1`, `1.0`, `True` and `"1"` are four values."""
+    return type(left) is type(right) and left == right
+
+
+def identity(value: Value | None) -> tuple[type, Value | None]:
+    """What `same` values have in common, to group by."""
+    return type(value), value
+
+
+def normal_form(value: Value) -> str:
+    """The text that all spellings of a value share: its text (JSON for what is no text), without invisible format
+    characters (category Cf), NFKC, casefolded, NFKC again, white space folded to single blanks and trimmed."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return _SPACE.sub(" ", text).strip()
+
+
+def digest_of(slot: bytes, value: Value) -> bytes:
+    """HMAC-SHA-256 of the normal form, keyed by the slot (`keys.slot_part`): 32 bytes that say nothing elsewhere."""
+    return hmac.digest(slot, normal_form(value).encode(), hashlib.sha256)

@@ -1,0 +1,181 @@
+"""Which events count: a View as asked for, a View resolved, and the rules compiled from it. Pure.
+
+`View` is what a caller says; `ResolvedView` is what it meant on this log at that moment, and asking with that gives the
+same answer for ever. `Judge` answers, for one space through one resolved View, whether an event counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import NamedTuple
+
+from schemas import events as ev
+from schemas.errors import InvalidView
+from schemas.times import Micros, instant
+from streams.ports import Position
+from streams.rows import ClaimRow, Mark
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a reader looks through. Nothing shared moves: every call brings its own.
+
+    as_of: only events up to this one count, inclusive: an offset in the space's partition, a Position, or an aware
+        datetime, which means the last event the space had by then. None: every event acknowledged before the call.
+    valid_at: the instant asked about, an aware datetime. None: the time that as_of is when it is one; else the append
+        time of the last event that counts; without as_of the present, if that is later.
+    branch: the line of memory.
+    at_sha: only what was known at that commit of the code.
+    trust: the least trust that counts, `candidate` or `verified`.
+    without_actors: actors whose events are left out.
+    """
+
+    as_of: int | Position | datetime | None = None
+    valid_at: datetime | None = None
+    branch: str = "main"
+    at_sha: str | None = None
+    trust: str = "candidate"
+    without_actors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedView:
+    """What a View meant: `as_of` is the position of the last event that counts (offset -1: none does), `valid_at` the
+    instant in µs. `view()` asks for exactly that again."""
+
+    as_of: Position
+    valid_at: Micros
+    branch: str = "main"
+    trust: str = "candidate"
+    without_actors: tuple[str, ...] = ()
+
+    def view(self) -> View:
+        return View(
+            as_of=self.as_of,
+            valid_at=instant(self.valid_at),
+            branch=self.branch,
+            trust=self.trust,
+            without_actors=self.without_actors,
+        )
+
+
+def refuse_unanswerable(view: View) -> None:
+    """Raise InvalidView for what no log can answer, or this one can't."""
+    if view.trust not in ("candidate", "verified"):
+        raise InvalidView(f"trust {view.trust!r} is no least trust", hint="candidate or verified")
+    if view.branch != "main":
+        raise InvalidView(f"the space has no branch {view.branch!r}", hint="every space has main")
+    if view.at_sha is not None:
+        raise InvalidView("the log holds no commit graph, so nothing can be said at a commit", hint="leave at_sha out")
+    if isinstance(view.without_actors, str):
+        raise InvalidView("without_actors must be several names, not one text", hint=f"({view.without_actors!r},)")
+
+
+class Rule(NamedTuple):
+    """One event that rules the whole space, and where it stands. `since_offset` belongs to an ActorDistrusted that
+    names an event: that event's offset."""
+
+    offset: int
+    append_time: Micros
+    event: ev.Event
+    since_offset: int = 0
+
+
+class _Distrust(NamedTuple):
+    since_offset: int
+    since_time: Micros | None
+
+
+class Judge:
+    """Whether events of one space count, through one resolved View. `rules` are in the order of their offsets."""
+
+    def __init__(self, resolved: ResolvedView, rules: Iterable[Rule]) -> None:
+        self.resolved = resolved
+        self._limit = resolved.as_of.offset
+        self._without = frozenset(resolved.without_actors)
+        known = [rule for rule in rules if rule.offset <= self._limit]
+        self._distrusted = _distrusted(known)
+        self._rules = [rule for rule in known if self.counts(rule.offset, rule.append_time, rule.event.actor)]
+        self._least_is_verified = resolved.trust == "verified"
+
+    def counts(self, offset: int, append_time: Micros, actor: str) -> bool:
+        """Whether an event of the whole space counts: known by then, and its actor neither distrusted nor left out."""
+        if offset > self._limit or actor in self._without:
+            return False
+        distrust = self._distrusted.get(actor)
+        if distrust is None:
+            return True
+        if distrust.since_time is not None:
+            return append_time < distrust.since_time
+        return offset < distrust.since_offset
+
+    def _counts(self, mark: Mark) -> bool:
+        return self.counts(mark.offset, mark.append_time, mark.actor)
+
+    def stands(self, claim: ClaimRow, offset: int) -> str | None:
+        """`candidate` or `verified` when the claim counts, is not retracted and is trusted enough; else None."""
+        if not self.counts(offset, claim.append_time, claim.actor):
+            return None
+        if claim.retractions and any(map(self._counts, claim.retractions)):
+            return None
+        trust = self.trust(claim, offset)
+        if trust == "rejected" or (self._least_is_verified and trust != "verified"):
+            return None
+        return trust
+
+    def trust(self, claim: ClaimRow, offset: int) -> str:
+        """The last verdict that counts, else what the policy at the claim's own offset starts its actor with."""
+        for mark in reversed(claim.reviews):
+            if mark.verdict is not None and self._counts(mark) and self._may_verify(mark):
+                return mark.verdict
+        rule = self._policy_rule(claim.actor, offset)
+        return "candidate" if rule is None else rule.starting_trust
+
+    def cardinality(self, entity: str, slot: str) -> str:
+        """`one` or `many`: the newest declaration for the entity's kind, else the newest general one, else `one`."""
+        kind = entity.partition(":")[0]
+        general = "one"
+        for event in reversed(self._declarations):
+            if event.slot == slot:
+                if event.entity_kind == kind:
+                    return event.cardinality
+                if event.entity_kind is None and general == "one":
+                    general = event.cardinality
+        return general
+
+    @cached_property
+    def _declarations(self) -> list[ev.SlotDeclared]:
+        return [rule.event for rule in self._rules if isinstance(rule.event, ev.SlotDeclared)]
+
+    @cached_property
+    def _policies(self) -> list[tuple[int, ev.PolicySet]]:
+        return [(rule.offset, rule.event) for rule in self._rules if isinstance(rule.event, ev.PolicySet)]
+
+    def _policy_rule(self, actor: str, offset: int) -> ev.PolicyRule | None:
+        """The rule for `actor` in the policy that was in force before `offset`."""
+        for since, policy in reversed(self._policies):
+            if since < offset:
+                return next((rule for rule in policy.rules if fnmatchcase(actor, rule.actors)), None)
+        return None
+
+    def _may_verify(self, mark: Mark) -> bool:
+        rule = self._policy_rule(mark.actor, mark.offset)
+        return rule is None or rule.may_verify
+
+
+def _distrusted(rules: Sequence[Rule]) -> dict[str, _Distrust]:
+    """Per actor the newest word about it, where that is distrust. Whoever wrote it: distrust annuls no distrust."""
+    found: dict[str, _Distrust] = {}
+    for rule in rules:
+        match rule.event:
+            case ev.ActorDistrusted(about=about, since_time=since_time):
+                found[about] = _Distrust(rule.since_offset, since_time)
+            case ev.ActorTrusted(about=about):
+                found.pop(about, None)
+            case _:
+                pass
+    return found

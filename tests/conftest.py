@@ -1,0 +1,32 @@
+"""Fixtures that several test folders share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from kafka_broker import Broker
+
+from streams.kafka_log import create_topic
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One real broker for the whole run. A test that stops or kills a broker starts its own."""
+    started = Broker(tmp_path_factory.mktemp("broker") / "kafka").start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def topic(broker: Broker) -> Callable[..., str]:
+    """Makes a fresh topic with the right settings and returns its name: `topic(partitions=3)`."""
+    numbers = count(1)
+
+    def make(partitions: int = 1) -> str:
+        name = f"test-{next(numbers)}"
+        create_topic(broker.bootstrap, name, partitions=partitions)
+        return name
+
+    return make
