@@ -114,7 +114,9 @@ def check_space(space: str) -> None:
     check_name("space", space)
     segments = space.split("/")
     if len(segments) > MAX_SPACE_SEGMENTS:
-        raise InvalidEvent("space", f"{space!r} has {len(segments)} segments, and at most {MAX_SPACE_SEGMENTS} are allowed")
+        raise InvalidEvent(
+            "space", f"{space!r} has {len(segments)} segments, and at most {MAX_SPACE_SEGMENTS} are allowed"
+        )
     if "" in segments:
         raise InvalidEvent("space", f"{space!r} has an empty segment", hint="write it like tenant/name")
 
@@ -149,15 +151,15 @@ def _utf8_size(field: str, text: str) -> int:
     try:
         return len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
-        raise InvalidEvent(field, f"has U+{ord(text[error.start]):04X}, half a surrogate pair, which is no text") from error
+        raise InvalidEvent(
+            field, f"has U+{ord(text[error.start]):04X}, half a surrogate pair, which is no text"
+        ) from error
 
 
 def _check_fact(event: ev.FactAsserted) -> None:
     check_value("value", event.value)
     if event.valid_to is not None and event.valid_from is not None and event.valid_to <= event.valid_from:
-        raise InvalidEvent(
-            "valid_to", f"{rfc3339(event.valid_to)} is not after valid_from {rfc3339(event.valid_from)}"
-        )
+        raise InvalidEvent("valid_to", f"{rfc3339(event.valid_to)} is not after valid_from {rfc3339(event.valid_from)}")
     if event.confidence is not None and not 0.0 <= event.confidence <= 1.0:
         raise InvalidEvent("confidence", f"{event.confidence} is not between 0 and 1")
 
@@ -202,7 +204,10 @@ def _check_recalled(event: ev.Recalled) -> None:
     for number, hit in enumerate(event.hits):
         if not math.isfinite(hit.score):
             raise InvalidEvent(f"hits[{number}].score", f"{hit.score} is no finite number")
-    ids = [("view.as_of", event.view.as_of), *((f"hits[{n}].event_id", hit.event_id) for n, hit in enumerate(event.hits))]
+    ids = [
+        ("view.as_of", event.view.as_of),
+        *((f"hits[{n}].event_id", hit.event_id) for n, hit in enumerate(event.hits)),
+    ]
     for field, given in ids:
         if given is not None and len(given) != 16:
             raise InvalidEvent(field, f"an event id has 16 bytes, not {len(given)}")

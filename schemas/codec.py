@@ -1,7 +1,7 @@
 """Bytes of an event, both ways: Avro single-object encoding, and Confluent framing for what others wrote.
 
-    C3 01 | 8 bytes CRC-64-AVRO of the schema, little-endian | Avro body        written, and read
-    00 | 4 bytes schema id, big-endian | Avro body                              read, when a registry is configured
+C3 01 | 8 bytes CRC-64-AVRO of the schema, little-endian | Avro body        written, and read
+00 | 4 bytes schema id, big-endian | Avro body                              read, when a registry is configured
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Codec:
             part = fields[name]
             if part is not None:
                 plain = msgspec.to_builtins(part, builtin_types=(bytes,))
-                fields[name] = list(plain) if isinstance(plain, tuple) else plain  # fastavro reads a tuple as (branch, datum)
+                fields[name] = (
+                    list(plain) if isinstance(plain, tuple) else plain
+                )  # fastavro reads a tuple as (branch, datum)
         out = BytesIO()
         out.write(MARKER + bytes.fromhex(version.fingerprint))
         fastavro.schemaless_writer(out, registry.parsed(version), fields)

@@ -35,9 +35,8 @@ def part_type(cls: type[Event] | type[Part], field: str) -> type[Part]:
     hint = next(one.type for one in info.fields if one.name == field)
     for option in _options(hint):
         item = option.item_type if isinstance(option, inspect.VarTupleType) else option
-        if isinstance(item, inspect.StructType):
-            found: type[Part] = item.cls
-            return found
+        if isinstance(item, inspect.StructType) and issubclass(item.cls, Part):
+            return item.cls
     raise TypeError(f"{cls.__name__}.{field} holds no record")
 
 
@@ -68,4 +67,3 @@ def _kind(name: str, hint: inspect.Type) -> Kind:
 def named(cls: type[Event], *wanted: Kind) -> tuple[str, ...]:
     """The fields of `cls` that are of one of these kinds."""
     return tuple(name for name, kind in kinds(cls).items() if kind in wanted)
-

@@ -71,7 +71,9 @@ def parse_id(text: Any, field: str = "event_id") -> bytes:
     try:
         return UUID(text).bytes
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidEvent(field, f"{text!r} is no event id", hint="an event id is a UUID, as every answer shows it") from error
+        raise InvalidEvent(
+            field, f"{text!r} is no event id", hint="an event id is a UUID, as every answer shows it"
+        ) from error
 
 
 def _fields_to_json(record: ev.Event | ev.Part) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from uuid import UUID
 
 from schemas.errors import SlotlogError
 from streams import clock
-from streams.memory import Info, Memory, Receipt
+from streams.answers import Answer, Belief, Change, Claimed, Info, Quarantined, Receipt, Recorded, Session
+from streams.memory import Memory
 from streams.ports import Position
-from streams.reads import Answer, Belief, Change, Claimed, Quarantined, Recorded, Session
 from streams.view import ResolvedView, View
 
 

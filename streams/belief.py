@@ -1,15 +1,17 @@
 """What is believed of one slot, from the facts and ends that stand. Pure: the rule of the whole product in one file.
 
-A claim is a fact or an end. Claims rank by (verified first, instant, offset), where the instant is a fact's `valid_from`
-or an end's `at`. An end cuts short every fact of its value (or of any) that ranks below it. At an instant the contenders
-are the facts whose interval, so cut, holds it; the highest-ranked is believed. Where a slot holds many values, the same
-runs per value. A run is a maximal interval in which one value is believed; runs that touch are one.
+A claim is a fact or an end. Claims rank by (verified first, instant, offset), where the instant is a fact's
+`valid_from` or an end's `at`. An end cuts short every fact of its value (or of any) that ranks below it. At an
+instant the contenders are the facts whose interval, so cut, holds it; the highest-ranked is believed. Where a slot
+holds many values, the same runs per value. A run is a maximal interval in which one value is believed; runs that
+touch are one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import NamedTuple
 
 from schemas.events import Value
@@ -187,7 +189,7 @@ def _segments(spans: Sequence[_Span]) -> list[tuple[Micros, Micros, _Span]]:
     upcoming = next(waiting, None)
     heap: list[tuple[tuple[bool, Micros, int], _Span]] = []
     segments: list[tuple[Micros, Micros, _Span]] = []
-    for start, stop in zip(boundaries, boundaries[1:], strict=False):
+    for start, stop in pairwise(boundaries):
         while upcoming is not None and upcoming.start == start:
             verified, at, offset = upcoming.claim.rank
             heappush(heap, ((not verified, -at, -offset), upcoming))

@@ -1,7 +1,8 @@
 """Keeping one partition's rows up with the log, whoever else does the same beside us.
 
-Whoever holds the tables folds into them. Everyone else opens them as last flushed and lays the rest of the log over them
-in memory, with the same fold. Either way a read sees all that was acknowledged before it asked, and waits for nobody.
+Whoever holds the tables folds into them. Everyone else opens them as last flushed and lays the rest of the log over
+them in memory, with the same fold. Either way a read sees all that was acknowledged before it asked, and waits for
+nobody.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Follower:
     """One partition's rows as of the end of the log. Not safe for several threads: `Memory` has a lock.
 
     With `hold`, the tables are taken for writing when nobody has them; without, only when the log is more than
-    TAIL_MAX_EVENTS ahead of what was flushed, so that a short-lived reader opens quickly and takes nothing. Whoever does
-    not hold them looks again every TAIL_MAX_EVENTS, for newer flushed rows or a chance to take them.
+    TAIL_MAX_EVENTS ahead of what was flushed, so that a short-lived reader opens quickly and takes nothing. Whoever
+    does not hold them looks again every TAIL_MAX_EVENTS, for newer flushed rows or a chance to take them.
     """
 
     def __init__(self, log: Log, partition: int, folder: Path, codec: Codec, *, hold: bool) -> None:
@@ -185,7 +186,7 @@ class Follower:
         if head.log_identity != self._log.identity:
             raise LogRecreated(
                 f"{where} were made from log {head.log_identity}, and this one is {self._log.identity}",
-                hint="it was deleted and created again, or this is another store's folder; delete the folder to fold this log",
+                hint="it was deleted and created again, or this is another store's folder; delete the folder to fold it",
             )
         if head.partitions != self._log.partitions:
             raise LogChanged(

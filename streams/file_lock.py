@@ -80,6 +80,8 @@ class FileLock:
         pid, _, name = os.pread(self._fd, _HOLDER_BYTES, 0).decode(errors="replace").strip(" \0").partition(" ")
         holder = f"process {pid} ({name})" if pid else "another process"
         return StoreBusy(
-            f"{self._path} was held for {timeout_s:g} s by {holder}" if timeout_s else f"{self._path} is held by {holder}",
+            f"{self._path} was held for {timeout_s:.3g} s by {holder}"
+            if timeout_s
+            else f"{self._path} is held by {holder}",
             hint="wait for that process, or end it if it hangs: the lock goes with it",
         )

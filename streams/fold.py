@@ -114,7 +114,8 @@ class _Folding:
         belongs = partition_of(record.key, self.head.partitions)
         if belongs != self.head.partition:
             return Refused(
-                "wrong_partition", f"space {event.space!r} belongs in partition {belongs}; the producer must use murmur2"
+                "wrong_partition",
+                f"space {event.space!r} belongs in partition {belongs}; the producer must use murmur2",
             )
         return event
 
@@ -233,7 +234,8 @@ class _Folding:
         at = place.append_time if event.valid_from is None else event.valid_from
         if event.valid_to is not None and event.valid_to <= at:
             raise Refused(
-                "invalid", f"valid_to {rfc3339(event.valid_to)} is not after {rfc3339(at)}, when the fact begins to hold"
+                "invalid",
+                f"valid_to {rfc3339(event.valid_to)} is not after {rfc3339(at)}, when the fact begins to hold",
             )
         self._claim(event, place, at, until=event.valid_to, ended=False)
 

@@ -2,8 +2,8 @@
 
 A key is one byte of family, then its parts in order:
 
-    text    UTF-8 with 00 written as 00 FF, ended by 00 01. So no label can hold the separator, texts sort as their bytes
-            do, and a prefix of whole parts matches those parts only: `acme` never matches `acme-corp`.
+    text    UTF-8 with 00 written as 00 FF, ended by 00 01. So no label can hold the separator, texts sort as their
+            bytes do, and a prefix of whole parts matches those parts only: `acme` never matches `acme-corp`.
     int     8 bytes, big-endian, with 2^63 added: negative ones sort first.
     id      16 bytes as they are.
     hash    32 bytes as they are.
@@ -21,8 +21,8 @@ A key is one byte of family, then its parts in order:
     Z       space, entity, slot, hash, int     TombstoneRow         tombstone set or lifted, by offset
     Q       int offset                         QuarantineRow        record that does not count
 
-Inside a slot, F keys ascend by (instant, offset), which is the rank of claims of equal trust: the belief at an instant is
-found by walking back from it.
+Inside a slot, F keys ascend by (instant, offset), which is the rank of claims of equal trust: the belief at an
+instant is found by walking back from it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -15,6 +14,7 @@ from schemas.events import Value
 from schemas.jsonform import id_text
 from schemas.times import EARLIEST, Micros, instant, micros, rfc3339
 from streams import keys
+from streams.answers import Answer, Belief, Change, Claimed, Quarantined, Recorded, Session
 from streams.belief import FOREVER, Claim, Run, contested, runs
 from streams.ports import Position
 from streams.rows import (
@@ -31,91 +31,6 @@ from streams.rows import (
 )
 from streams.values import digest_of, same
 from streams.view import Judge, ResolvedView, Rule, View, refuse_unanswerable
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """One fact or end, as another answer refers to it. `value` None: an end of whatever was believed."""
-
-    event_id: UUID
-    position: Position
-    actor: str
-    ended: bool
-    value: Value | None
-
-
-@dataclass(frozen=True, slots=True)
-class Belief:
-    """What a View answers for an entity:slot.
-
-    The value is believed from `valid_from`, inclusive, to `valid_to`, exclusive (None: no end is known), which is the
-    whole run in which it is; `event_id`, `position`, `actor` and `trust` are those of the fact that ranks first at the
-    instant asked about (in a history: at the run's start). `corroborations` counts the distinct actors who claim the
-    value in the run. `contested` is the newer claim that a verified belief did not yield to. `superseded_by` is the
-    claim that ends the run, None when its interval simply ends or is open. `view` asks for exactly this again.
-    """
-
-    entity: str
-    slot: str
-    value: Value
-    valid_from: datetime
-    valid_to: datetime | None
-    position: Position
-    event_id: UUID
-    actor: str
-    trust: str
-    corroborations: int
-    contested: Claimed | None
-    superseded_by: Claimed | None
-    view: ResolvedView
-
-
-Answer = Belief | list[Belief] | None
-"""Of a slot that holds one value: its belief or None. Of one that holds many: a list by (valid_from, offset)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """From `position` on, `beliefs` were what the slot answered for the instant asked about (empty: nothing)."""
-
-    position: Position
-    append_time: datetime
-    event: ev.Event
-    beliefs: tuple[Belief, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """An event of the log that counts, with its place and the log's own time of it."""
-
-    position: Position
-    append_time: datetime
-    event: ev.Event
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """One agent run; positions are those of its first and last event, inclusive."""
-
-    name: str
-    agent: str | None
-    events: int
-    first: Position
-    last: Position
-    ended: bool
-    outcome: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A record that does not count, and why."""
-
-    position: Position
-    code: str
-    reason: str
-    append_time: datetime
-    space: str | None
-    event_id: UUID | None
 
 
 class Bounds(NamedTuple):
@@ -175,9 +90,7 @@ class Reads:
                 low = keys.last_int(found[0]) + 1
         return self._last_event_offset(space, low - 1)
 
-    def _as_of(
-        self, space: str, as_of: int | Position | datetime | None, bounds: Bounds
-    ) -> tuple[int, Micros | None]:
+    def _as_of(self, space: str, as_of: int | Position | datetime | None, bounds: Bounds) -> tuple[int, Micros | None]:
         """(offset, and the time when as_of is one)."""
         if as_of is None:
             row = self._space(space)
@@ -185,7 +98,9 @@ class Reads:
         if isinstance(as_of, datetime):
             at = micros(as_of, "as_of")
             if at > max(bounds.now, self._append_time_at(space, bounds.next)):
-                raise InvalidView(f"as_of {rfc3339(at)} is in the future", hint="valid_at may be; as_of is what was known")
+                raise InvalidView(
+                    f"as_of {rfc3339(at)} is in the future", hint="valid_at may be; as_of is what was known"
+                )
             offset = self.offset_at(space, at)
             if bounds.first > 0 and offset < bounds.first:
                 raise InvalidView(f"as_of {rfc3339(at)} is before the first retained offset {bounds.first}")
@@ -193,8 +108,10 @@ class Reads:
         if isinstance(as_of, tuple):
             partition, offset = as_of
             if partition != self._partition:
-                raise InvalidView(f"as_of {as_of[0]}:{as_of[1]} is in another partition", hint=f"{space} is in {self._partition}")
-        elif isinstance(as_of, int) and not isinstance(as_of, bool):
+                raise InvalidView(
+                    f"as_of {as_of[0]}:{as_of[1]} is in another partition", hint=f"{space} is in {self._partition}"
+                )
+        elif type(as_of) is int:
             offset = as_of
         else:
             raise InvalidView(f"as_of must be an offset, a Position or an aware datetime, not {as_of!r}")
@@ -250,7 +167,8 @@ class Reads:
         claims = self._standing(space, entity, slot, judge)
         cardinality = judge.cardinality(entity, slot)
         return [
-            self._belief(entity, slot, run, run.start, claims, cardinality, resolved) for run in runs(claims, cardinality)
+            self._belief(entity, slot, run, run.start, claims, cardinality, resolved)
+            for run in runs(claims, cardinality)
         ]
 
     def changes(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> list[Change]:
@@ -264,7 +182,9 @@ class Reads:
             )
             answer = self.get(space, entity, slot, then)
             beliefs = answer if isinstance(answer, list) else [] if answer is None else [answer]
-            now = [(belief.value, belief.valid_from, belief.valid_to, belief.event_id, belief.trust) for belief in beliefs]
+            now = [
+                (belief.value, belief.valid_from, belief.valid_to, belief.event_id, belief.trust) for belief in beliefs
+            ]
             if now != before:
                 recorded = self.event_at(space, offset)
                 found.append(Change(recorded.position, recorded.append_time, recorded.event, tuple(beliefs)))
@@ -311,7 +231,14 @@ class Reads:
         return lambda value: forbidden.get(digest_of(part, value), False)
 
     def _belief(
-        self, entity: str, slot: str, run: Run, at: Micros, claims: Sequence[Claim], cardinality: str, view: ResolvedView
+        self,
+        entity: str,
+        slot: str,
+        run: Run,
+        at: Micros,
+        claims: Sequence[Claim],
+        cardinality: str,
+        view: ResolvedView,
     ) -> Belief:
         top = run.top_at(at)
         return Belief(
@@ -334,9 +261,7 @@ class Reads:
         if claim is None:
             return None
         row = claim.row
-        return Claimed(
-            UUID(bytes=row.event_id), self.position(claim.offset), row.actor, row.ended, row.value
-        )
+        return Claimed(UUID(bytes=row.event_id), self.position(claim.offset), row.actor, row.ended, row.value)
 
     def _offsets_that_matter(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> list[int]:
         """Offsets up to the view's at which something was said about the slot or about the whole space."""

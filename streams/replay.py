@@ -7,7 +7,8 @@ from itertools import islice
 
 from schemas.codec import Codec
 from streams.ports import Log, Record
-from streams.reads import Reads, Recorded
+from streams.answers import Recorded
+from streams.reads import Reads
 
 WINDOW_EVENTS = 500
 JOINED_GAP = 256
@@ -30,7 +31,9 @@ def replay_session(
         wanted = set(offsets)
         for first, last in _runs(offsets):
             for batch in log.read(partition, first, last + 1):
-                yield from _recorded([record for record in batch.records if record.offset in wanted], reads(), codec, space)
+                yield from _recorded(
+                    [record for record in batch.records if record.offset in wanted], reads(), codec, space
+                )
         start = offsets[-1] + 1
 
 

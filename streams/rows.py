@@ -4,8 +4,8 @@ A row is a MessagePack array of the fields of its class below, in order. The Hea
 of all formats here and in `keys.py` together. The tables are a projection, so an older version is not converted but
 folded again from the log; a newer one is refused.
 
-Every event is kept whole in its EventRow, in single-object encoding, so the other rows hold only what a read must decide
-quickly. Offsets are those of the partition; `digest.py` replaces them by event ids.
+Every event is kept whole in its EventRow, in single-object encoding, so the other rows hold only what a read must
+decide quickly. Offsets are those of the partition; `digest.py` replaces them by event ids.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class EventRow(Row):
     event: bytes
 
 
-class Mark(Row, frozen=True):
-    """Something said about a claim, or about all of a slot, by a later event. `value` narrows a retraction of a slot."""
+class Mark(Row):
+    """Something said about a claim, or about all of a slot, by a later event. `value` narrows a retraction."""
 
     offset: int
     append_time: Micros
@@ -152,7 +152,9 @@ def decode(cls: type[R], data: bytes) -> R:
     try:
         row: R = _decoders[cls].decode(data)
     except msgspec.MsgspecError as error:
-        raise StoreDamaged(f"a {cls.__name__} in the tables is unreadable: {error}", hint="run slotlog rebuild") from error
+        raise StoreDamaged(
+            f"a {cls.__name__} in the tables is unreadable: {error}", hint="run slotlog rebuild"
+        ) from error
     return row
 
 

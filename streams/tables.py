@@ -1,8 +1,8 @@
 """One partition's rows in RocksDB. The only file that knows rocksdict.
 
-RocksDB's own log is off: the event log is the write-ahead log. There is one column family, so what a crash leaves is the
-rows of one earlier offset, whole, and the head among them says which; reading on from there loses nothing. Another
-process may open the same rows read-only at any time: it takes no lock and sees what was last flushed.
+RocksDB's own log is off: the event log is the write-ahead log. There is one column family, so what a crash leaves is
+the rows of one earlier offset, whole, and the head among them says which; reading on from there loses nothing.
+Another process may open the same rows read-only at any time: it takes no lock and sees what was last flushed.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Tables:
         self.folder = folder
         self.writable = writable
         self._database: Rdict | None = database
-        self._write_options = WriteOptions()
-        self._write_options.disable_wal = True
+        self._write_options = _without_wal()
 
     @classmethod
     def open_to_write(cls, folder: Path) -> Tables:
@@ -175,10 +174,20 @@ def _options() -> Options:
     return options
 
 
+def _without_wal() -> WriteOptions:
+    options = WriteOptions()
+    options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property that its stub calls a method
+    return options
+
+
 def _translated(error: Exception, folder: Path) -> SlotlogError:
     text = str(error)
     if "No space left" in text:
         return StoreFull(f"no room for the tables in {folder}", hint="make room; nothing acknowledged is lost")
     if "Corruption" in text:
-        return StoreDamaged(f"the tables in {folder} are damaged: {text}", hint="run slotlog rebuild; the log is untouched")
-    return StoreDamaged(f"the tables in {folder} can't be used: {text}", hint="run slotlog rebuild; the log is untouched")
+        return StoreDamaged(
+            f"the tables in {folder} are damaged: {text}", hint="run slotlog rebuild; the log is untouched"
+        )
+    return StoreDamaged(
+        f"the tables in {folder} can't be used: {text}", hint="run slotlog rebuild; the log is untouched"
+    )

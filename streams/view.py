@@ -39,7 +39,7 @@ class View:
     branch: str = "main"
     at_sha: str | None = None
     trust: str = "candidate"
-    without_actors: tuple[str, ...] = ()
+    without_actors: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

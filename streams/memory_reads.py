@@ -1,0 +1,139 @@
+"""The verbs that read. Each brings the space's tables to the end of the log first, so it sees what was acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+
+from schemas.errors import InvalidView
+from schemas.times import micros
+from streams import clock
+from streams.answers import Answer, Belief, Change, Quarantined, Recorded, Session
+from streams.partitions import Partitions
+from streams.ports import Position
+from streams.reads import Bounds, Reads
+from streams.replay import replay_session, replay_space
+from streams.view import ResolvedView, View
+
+Point = int | Position | datetime
+_PAGE_EVENTS = 500
+
+
+class Reading(Partitions):
+    """Reading verbs of `Memory`."""
+
+    def get(self, space: str, entity: str, slot: str, view: View = View()) -> Answer:
+        """What is believed of entity:slot: a Belief or None; a list for a slot declared to hold many.
+
+        Raises:
+            InvalidView: the view can't be answered on this log.
+        """
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return reads.get(space, entity, slot, resolved)
+
+    def entity(self, space: str, entity: str, view: View = View()) -> dict[str, Belief | list[Belief]]:
+        """Every slot of the entity of which anything is believed, in the order of their names."""
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return reads.entity(space, entity, resolved)
+
+    def history(self, space: str, entity: str, slot: str, view: View = View()) -> list[Belief]:
+        """The slot's beliefs along valid time, ascending, as known at the view's offset; each with what ended it."""
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return reads.history(space, entity, slot, resolved)
+
+    def changes(self, space: str, entity: str, slot: str, view: View = View()) -> list[Change]:
+        """How the answer for the view's instant changed along offsets, ascending, up to the view's offset."""
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return reads.changes(space, entity, slot, resolved)
+
+    def timeline(
+        self, space: str, entity: str | None = None, slot: str | None = None, view: View = View()
+    ) -> Iterator[Recorded]:
+        """Every event of the space that counts through the view, ascending; of one entity or slot if named."""
+        with self._lock:
+            _, resolved = self._resolved(space, view)
+        return self._timeline(space, entity, slot, resolved)
+
+    def replay(
+        self, space: str, session: str | None = None, start: Point | None = None, end: Point | None = None
+    ) -> Iterator[Recorded]:
+        """Events of the space, or of one session, read again from the log in order.
+
+        Args:
+            start: where to begin, inclusive: an offset, a Position, or a time (the first event from then on).
+            end: where to stop, exclusive, likewise. Default: the end of the log as of this call.
+
+        Raises:
+            NotFound: the space knows no such session.
+            InvalidView: a point names another partition.
+        """
+        with self._lock:
+            reads = self._fresh(space)
+            follower = self._follower(space)
+            first = 0 if start is None else self._offset_of_point(space, reads, start)
+            stop = follower.head.next_offset
+            if end is not None:
+                stop = min(stop, self._offset_of_point(space, reads, end))
+            partition = follower.head.partition
+            if session is not None:
+                first = max(first, reads.session(space, session).first.offset)
+
+        def current() -> Reads:
+            with self._lock:
+                return self._current(space)
+
+        if session is None:
+            first = max(first, self._log.start(partition))
+            return replay_space(self._log, partition, current, self._codec, space, first, stop)
+        return replay_session(self._log, partition, current, self._codec, space, session, first, stop)
+
+    def resolve(self, space: str, view: View = View()) -> ResolvedView:
+        """What `view` means for the space now; asking through it gives the same answers for ever."""
+        with self._lock:
+            return self._resolved(space, view)[1]
+
+    def sessions(self, space: str) -> list[Session]:
+        """Every session of the space, in the order of their first events."""
+        with self._lock:
+            return sorted(self._fresh(space).sessions(space), key=lambda session: session.first)
+
+    def quarantined(self) -> list[Quarantined]:
+        """Every record of the log that does not count, with the reason; by position."""
+        with self._lock:
+            return [one for partition in self._all_fresh() for one in partition.quarantined()]
+
+    def _timeline(self, space: str, entity: str | None, slot: str | None, resolved: ResolvedView) -> Iterator[Recorded]:
+        start = 0
+        while True:
+            with self._lock:
+                self._check_open()
+                page = list(islice(self._current(space).timeline(space, resolved, start, entity, slot), _PAGE_EVENTS))
+            yield from page
+            if len(page) < _PAGE_EVENTS:
+                return
+            start = page[-1].position.offset + 1
+
+    def _offset_of_point(self, space: str, reads: Reads, point: Point) -> int:
+        if isinstance(point, datetime):
+            return reads.offset_at(space, micros(point, "time") - 1) + 1
+        if isinstance(point, tuple):
+            partition = self._follower(space).head.partition
+            if point[0] != partition:
+                raise InvalidView(f"{point[0]}:{point[1]} is in another partition", hint=f"{space} is in {partition}")
+            return point[1]
+        if isinstance(point, bool) or not isinstance(point, int):
+            raise InvalidView(f"a point of the log is an offset, a Position or an aware datetime, not {point!r}")
+        return point
+
+    def _resolved(self, space: str, view: View) -> tuple[Reads, ResolvedView]:
+        reads = self._fresh(space)
+        head = self._follower(space).head
+        first = 0 if view.as_of is None else self._log.start(head.partition)
+        resolved = reads.resolve(space, view, Bounds(first, head.next_offset, clock.now_micros()))
+        self._seen[space] = resolved.as_of.offset
+        return reads, resolved

@@ -1,0 +1,264 @@
+"""The verbs that write. Each makes one event, and `append` is the one door through which all of them go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from schemas import events as ev
+from schemas.checks import MAX_EVENT_BYTES, check_given
+from schemas.errors import InvalidEvent, StoreDamaged, StoreFull
+from schemas.events import Value
+from schemas.jsonform import from_json, id_text, parse_id
+from schemas.times import micros
+from streams import clock
+from streams.answers import Receipt, Status
+from streams.door import Door
+from streams.envelope import message
+from streams.partitions import Partitions
+from streams.reads import Reads
+from streams.view import ResolvedView
+
+
+class Writes(Partitions):
+    """Writing verbs of `Memory`. A write returns once the event is durable on the log; it waits for no table."""
+
+    def remember(
+        self,
+        space: str,
+        entity: str,
+        slot: str,
+        value: Value,
+        *,
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+        branch: str = "main",
+        confidence: float | None = None,
+        origin: ev.Origin = "stated",
+        engine: str | None = None,
+        source: str | None = None,
+        subject: str | None = None,
+        cause: UUID | str | None = None,
+        event_id: UUID | str | None = None,
+    ) -> Receipt:
+        """Assert that entity:slot has `value` from `valid_from`, inclusive (default: its append time), to `valid_to`,
+        exclusive (default: for ever).
+
+        With an `event_id` of the caller's own (a UUIDv7), the call may be repeated: the same fact again is a duplicate.
+        """
+        fields = self._common(space, session, actor, branch, subject, cause, event_id)
+        event = ev.FactAsserted(
+            **fields,
+            entity=entity,
+            slot=slot,
+            value=value,
+            valid_from=_optional_micros(valid_from, "valid_from"),
+            valid_to=_optional_micros(valid_to, "valid_to"),
+            confidence=confidence,
+            origin=origin,
+            engine=engine,
+            source=source,
+        )
+        return self.append([event])[0]
+
+    def end(
+        self,
+        space: str,
+        entity: str,
+        slot: str,
+        *,
+        value: Value | None = None,
+        at: datetime | None = None,
+        reason: str | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+        branch: str = "main",
+        subject: str | None = None,
+        cause: UUID | str | None = None,
+        event_id: UUID | str | None = None,
+    ) -> Receipt:
+        """Say that from `at` on (default: its append time) the slot's value, or just `value`, no longer holds."""
+        fields = self._common(space, session, actor, branch, subject, cause, event_id)
+        event = ev.FactEnded(
+            **fields, entity=entity, slot=slot, value=value, at=_optional_micros(at, "at"), reason=reason
+        )
+        return self.append([event])[0]
+
+    def forget(
+        self,
+        space: str,
+        entity: str | None = None,
+        slot: str | None = None,
+        value: Value | None = None,
+        *,
+        target: UUID | str | None = None,
+        reason: str | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+        branch: str = "main",
+        cause: UUID | str | None = None,
+        event_id: UUID | str | None = None,
+    ) -> Receipt:
+        """Retract: the one fact or end `target`, or all of entity:slot (only those that carry `value`, when given),
+        never count, at any time. A correction, where `end` is a change.
+
+        Raises:
+            InvalidEvent: nothing known is named.
+        """
+        fields = self._common(space, session, actor, branch, None, cause, event_id)
+        named = None if target is None else parse_id(target, "target")
+        return self.append(
+            [ev.FactRetracted(**fields, target=named, entity=entity, slot=slot, value=value, reason=reason)]
+        )[0]
+
+    def observe(
+        self,
+        space: str,
+        role: str,
+        text: str,
+        *,
+        session: str | None = None,
+        content_type: str = "text/plain",
+        attributes: Mapping[str, str] | None = None,
+        actor: str | None = None,
+        branch: str = "main",
+        subject: str | None = None,
+        cause: UUID | str | None = None,
+        event_id: UUID | str | None = None,
+    ) -> Receipt:
+        """Record what was said or done: a turn, a tool call, a hook's payload."""
+        fields = self._common(space, session, actor, branch, subject, cause, event_id)
+        return self.append(
+            [ev.Observed(**fields, role=role, text=text, content_type=content_type, attributes=dict(attributes or {}))]
+        )[0]
+
+    def append(self, events: Iterable[ev.Event | Mapping[str, Any]]) -> list[Receipt]:
+        """Append events, or their JSON forms, in order; a receipt for each. Embedded, all of them or none are there.
+
+        What a JSON form leaves out of `event_id`, `recorded_at`, `actor` and `branch` is filled in.
+
+        Raises:
+            InvalidEvent: one of them breaks a rule or names nothing known; nothing was written.
+        """
+        with self._lock:
+            self._check_open()
+            door = Door(self._fresh)
+            checked = []
+            for given in events:
+                event = given if isinstance(given, ev.Event) else from_json(self._filled_in(given))
+                check_given(event, max_value_bytes=self._max_value_bytes)
+                door.check(event)
+                checked.append(event)
+            messages = [message(event, self._codec) for event in checked]
+            for event, one in zip(checked, messages, strict=True):
+                if len(one.value) > MAX_EVENT_BYTES:
+                    raise InvalidEvent(
+                        type(event).__name__, f"{len(one.value):,} bytes in all, and an event has {MAX_EVENT_BYTES:,}"
+                    )
+            positions = self._log.append(messages)
+            receipts = [
+                Receipt(event.space, UUID(bytes=event.event_id), position, "accepted")
+                for event, position in zip(checked, positions, strict=True)
+            ]
+            return self._settled(receipts)
+
+    def wait(self, receipt: Receipt) -> Receipt:
+        """The receipt as it stands once its event is folded."""
+        with self._lock:
+            reads = self._fresh(receipt.space)
+            status, reason = self._status(reads, receipt)
+            return Receipt(receipt.space, receipt.event_id, receipt.position, status, reason)
+
+    def _common(
+        self,
+        space: str,
+        session: str | None,
+        actor: str | None,
+        branch: str,
+        subject: str | None,
+        cause: UUID | str | None,
+        event_id: UUID | str | None,
+    ) -> dict[str, Any]:
+        identity, recorded_at = _identity(event_id)
+        return {
+            "event_id": identity,
+            "space": space,
+            "session": session,
+            "actor": self._actor if actor is None else actor,
+            "recorded_at": recorded_at,
+            "branch": branch,
+            "cause": None if cause is None else parse_id(cause, "cause"),
+            "subject": subject,
+            "seen": self._seen_in(space),
+        }
+
+    def _filled_in(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        filled = {"actor": self._actor, **given}
+        if "event_id" not in given or "recorded_at" not in given:
+            identity, recorded_at = _identity(given.get("event_id"))
+            filled.setdefault("event_id", id_text(identity))
+            filled.setdefault("recorded_at", recorded_at)
+        return filled
+
+    def _seen_in(self, space: str) -> bytes | None:
+        """Id of the newest event in the last answer that this Memory gave about the space."""
+        with self._lock:
+            offset = self._seen.get(space, -1)
+            if offset < 0:
+                return None
+            return self._current(space).event_at(space, offset).event.event_id
+
+    def _settled(self, receipts: list[Receipt]) -> list[Receipt]:
+        """What became of the events where this process folds; `accepted` where another one does, or not yet."""
+        settled = []
+        refreshed: set[int] = set()
+        for receipt in receipts:
+            follower = self._followers[receipt.position.partition]
+            if not follower.holding:
+                settled.append(receipt)
+                continue
+            if receipt.position.partition not in refreshed:
+                try:
+                    follower.refresh()
+                except (StoreFull, StoreDamaged):  # the event is safe on the log; the next read says what is wrong
+                    return receipts
+                refreshed.add(receipt.position.partition)
+            status, reason = self._status(self._current(receipt.space), receipt)
+            settled.append(Receipt(receipt.space, receipt.event_id, receipt.position, status, reason))
+        return settled
+
+    def _status(self, reads: Reads, receipt: Receipt) -> tuple[Status, str | None]:
+        offset = receipt.position.offset
+        if offset >= self._follower(receipt.space).head.next_offset:
+            return "accepted", None
+        if reads.which_count(receipt.space, [offset])[0] is not None:
+            event = reads.event_at(receipt.space, offset).event
+            then = ResolvedView(receipt.position, 0)
+            blocked = isinstance(event, ev.FactAsserted) and reads.is_blocked(receipt.space, event, then)
+            return ("blocked" if blocked else "applied"), None
+        refused = reads.quarantined_at(offset)
+        if refused is None:
+            return "duplicate", None
+        return ("conflict" if refused.code == "conflict" else "quarantined"), refused.reason
+
+
+def _identity(event_id: UUID | str | None) -> tuple[bytes, int]:
+    """(id, recorded_at): fresh ones, or the caller's id and the time inside it, so that a retry has the same bytes."""
+    if event_id is None:
+        return clock.new_event_id(), clock.now_micros()
+    identity = parse_id(event_id)
+    if identity[6] >> 4 != 7:
+        raise InvalidEvent(
+            "event_id",
+            f"{id_text(identity)} is no UUIDv7",
+            hint="make one with streams.new_event_id(); the time inside it becomes recorded_at",
+        )
+    return identity, int.from_bytes(identity[:6], "big") * 1000
+
+
+def _optional_micros(instant: datetime | None, name: str) -> int | None:
+    return None if instant is None else micros(instant, name)
