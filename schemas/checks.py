@@ -134,14 +134,15 @@ def check_value(field: str, value: ev.Value | None) -> None:
 def invalid_from(error: msgspec.ValidationError, cls: type[ev.Event]) -> InvalidEvent:
     """msgspec's complaint about an event of class `cls`, as ours: the field it names, and what is wrong with it."""
     text, _, path = str(error).partition(" - at `$")
-    field = path.rstrip("`").lstrip(".") or "event"
+    path = path.rstrip("`").lstrip(".")
+    field, inside = path or "event", f"{path}." if path else ""
     if "unknown field" in text:
         unknown = text.split("`")[1]
         near = difflib.get_close_matches(unknown, cls.__struct_fields__, n=1)
         hint = f"did you mean {near[0]}?" if near else f"{cls.__name__} has {', '.join(cls.__struct_fields__)}"
-        return InvalidEvent(unknown, f"{cls.__name__} has no such field", hint=hint)
+        return InvalidEvent(inside + unknown, "there is no such field", hint=hint if not path else None)
     if "missing required field" in text:
-        return InvalidEvent(text.split("`")[1], "is missing")
+        return InvalidEvent(inside + text.split("`")[1], "is missing")
     if field == "value" and "null" in text:
         return InvalidEvent(field, "null is no value", hint="to say that nothing holds any longer, end the fact")
     return InvalidEvent(field, text[0].lower() + text[1:].replace("`", ""))

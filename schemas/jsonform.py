@@ -41,11 +41,6 @@ def from_json(given: Mapping[str, Any]) -> ev.Event:
         near = difflib.get_close_matches(str(name), ev.EVENT_TYPES, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(ev.EVENT_TYPES)}"
         raise InvalidEvent("type", f"{name!r} is no event type", hint=hint)
-    for field in given:
-        if field != "type" and field not in cls.__struct_fields__:
-            near = difflib.get_close_matches(field, cls.__struct_fields__, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"{name} has {', '.join(cls.__struct_fields__)}"
-            raise InvalidEvent(field, f"{name} has no such field", hint=hint)
     fields = {field: value for field, value in given.items() if field != "type"}
     try:
         return msgspec.convert(_fields_from_json(cls, fields, ""), cls)
@@ -80,7 +75,7 @@ def _fields_to_json(record: ev.Event | ev.Part) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, kind in kinds(type(record)).items():
         value = getattr(record, name)
-        if value is None or value in ((), {}):
+        if value is None or value == {}:
             continue
         match kind:
             case "time":

@@ -186,7 +186,7 @@ class Follower:
         if head.log_identity != self._log.identity:
             raise LogRecreated(
                 f"{where} were made from log {head.log_identity}, and this one is {self._log.identity}",
-                hint="it was deleted and created again, or this is another store's folder; delete the folder to fold it",
+                hint="it was deleted and created again, or this is another store's folder; delete it to fold this",
             )
         if head.partitions != self._log.partitions:
             raise LogChanged(

@@ -32,7 +32,7 @@ from schemas.errors import (
 )
 from streams.limits import check_limits
 from streams.partitioner import partition_of
-from streams.ports import Batch, Headers, Message, Position, Record
+from streams.ports import Batch, Message, Position, Record
 
 DEFAULT_TOPIC = "slotlog.memory"
 BATCH_RECORDS = 5_000
@@ -380,7 +380,8 @@ class KafkaLog:
                 headers = ()
             for header in headers:
                 if header[1] is None:
-                    headers = _without_none(headers)
+                    # A foreign producer may give a header no value; here it is empty.
+                    headers = [(name, value or b"") for name, value in headers]
                     break
             time_us = message.timestamp()[1] * 1000
             fields = (partition, offset, time_us, message.key(), message.value(), tuple(headers))
@@ -419,7 +420,7 @@ def create_topic(
     config: Mapping[str, str] = {},
     timeout_s: float = 30.0,
 ) -> None:
-    """Make the topic with `TOPIC_SETTINGS`. The number of partitions can't be changed later.
+    """Make the topic with `TOPIC_SETTINGS` and wait until it can be used. The number of partitions is for ever.
 
     Raises:
         InvalidInput: it is there already, or the broker refuses the numbers.
@@ -429,6 +430,19 @@ def create_topic(
     new = NewTopic(topic, partitions, replication_factor, config=dict(TOPIC_SETTINGS))
     request = admin.create_topics([new], request_timeout=timeout_s, operation_timeout=timeout_s)
     _result(request[topic], f"create {topic}", bootstrap, timeout_s)
+    # The controller has answered; the broker that clients talk to learns of it a moment later.
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            description = _describe_topic(admin, topic, timeout_s, bootstrap)
+            if all(partition.leader for partition in description.partitions):
+                return
+        except NotFound:
+            if time.monotonic() > deadline:
+                raise
+        if time.monotonic() > deadline:
+            raise LogUnreachable(f"{topic} was created at {bootstrap}, but has no leader after {timeout_s:g} s")
+        time.sleep(0.02)
 
 
 def check_topic(
@@ -500,11 +514,6 @@ def confluent_schema_resolver(url: str, *, timeout_s: float = 10.0) -> Callable[
 
 
 _SCHEMA_NOT_FOUND = 40403
-
-
-def _without_none(headers: list[tuple[str, bytes | None]]) -> Headers:
-    """A foreign producer may give a header no value; here it is empty."""
-    return tuple((name, value or b"") for name, value in headers)
 
 
 def _make(kind: Callable[..., _Client], bootstrap: str, settings: Mapping[str, object]) -> _Client:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from schemas.codec import Codec
-from streams.ports import Log, Record
 from streams.answers import Recorded
+from streams.ports import Log, Record
 from streams.reads import Reads
 
 WINDOW_EVENTS = 500
