@@ -46,12 +46,16 @@ _known_spaces: set[str] = set()
 _CACHED_NAMES_MAX = 100_000
 
 
-def check(event: ev.Event) -> None:
-    """Raise InvalidEvent, naming the field, unless `event` keeps every rule. Its fields have their types already."""
-    cls = type(event)
+def _plan_of(cls: type[ev.Event]) -> _Plan:
     plan = _plans.get(cls)
     if plan is None:
         plan = _plans[cls] = _Plan(cls)
+    return plan
+
+
+def check(event: ev.Event) -> None:
+    """Raise InvalidEvent, naming the field, unless `event` keeps every rule. Its fields have their types already."""
+    plan = _plan_of(type(event))
     for name in plan.names:
         text = getattr(event, name)
         if text is not None and text not in _known_names:
@@ -81,7 +85,7 @@ def check_given(event: ev.Event, *, max_value_bytes: int = DEFAULT_MAX_VALUE_BYT
         msgspec.convert(msgspec.structs.asdict(event), type(event))
     except msgspec.ValidationError as error:
         raise invalid_from(error, type(event)) from error
-    plan = _plans.setdefault(type(event), _Plan(type(event)))
+    plan = _plan_of(type(event))
     for name in plan.ids:
         given = getattr(event, name)
         if given is not None and len(given) != 16:

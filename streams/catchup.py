@@ -69,21 +69,11 @@ class Follower:
         Raises:
             LogChanged: this is not the log, or not all of the log, that the tables were made from.
         """
-        end = self._log.end(self._partition)
-        if not self._opened or (not self.holding and end >= self._reopen_at):
-            self.close()
-            self._open(end)
-        if end < self.head.next_offset:
-            raise LogTruncated(
-                f"the log of partition {self._partition} ends at offset {end}, and the tables have read up to "
-                f"{self.head.next_offset}",
-                hint="restore the log from its archive; if the loss is accepted, delete the tables' folder "
-                f"{self._folder} and they are folded again from what is left",
-            )
-        if end > self.head.next_offset:
-            self._fold_to(end, progress)
-        if self._unflushed >= TAIL_MAX_EVENTS or time.monotonic() - self._flushed_at >= FLUSH_INTERVAL_S:
-            self.flush()
+        try:
+            self._refresh(progress)
+        except BaseException:  # what was not written whole is read again: the rows and the head go together
+            self._let_go(flush=False)
+            raise
 
     def flush(self) -> None:
         """Make what was folded durable and visible to those who open the tables to read."""
@@ -112,41 +102,59 @@ class Follower:
                 self._folder.rename(old)
             fresh.rename(self._folder)
             tables.remove(old)
-        finally:
-            self.close()
+        except BaseException:
+            self._let_go(flush=False)
+            raise
+        self.close()
 
     def close(self) -> None:
         """Flush and let go of the tables. Twice is harmless; a `refresh` afterwards opens them again."""
+        self._let_go(flush=True)
+
+    def _let_go(self, *, flush: bool) -> None:
         opened, self._tables, self._overlay = self._tables, None, None
         self._opened, self._unflushed = False, 0
         try:
             if opened is not None:
-                opened.close()
+                opened.close(flush=flush)
         finally:
             lock, self._lock = self._lock, None
             if lock is not None:
                 lock.close()
 
+    def _refresh(self, progress: Progress | None) -> None:
+        end = self._log.end(self._partition)
+        if not self._opened or (not self.holding and end >= self._reopen_at):
+            self.close()
+            self._open(end)
+            self._opened = True
+        if end < self.head.next_offset:
+            raise LogTruncated(
+                f"the log of partition {self._partition} ends at offset {end}, and the tables have read up to "
+                f"{self.head.next_offset}",
+                hint="restore the log from its archive; if the loss is accepted, delete the tables' folder "
+                f"{self._folder} and they are folded again from what is left",
+            )
+        if end > self.head.next_offset:
+            self._fold_to(end, progress)
+        if self._unflushed >= TAIL_MAX_EVENTS or time.monotonic() - self._flushed_at >= FLUSH_INTERVAL_S:
+            self.flush()
+
     def _fresh_head(self) -> Head:
         return Head(self._log.identity, self._partition, self._log.partitions)
 
     def _open(self, end: int) -> None:
-        self._opened = True
         self._reopen_at = end + TAIL_MAX_EVENTS
         if self._hold and self._take():
             return
-        opened = Tables.open_to_read(self._folder)
-        head = None if opened is None else _head_of(opened)
-        if opened is not None and head is None:  # nothing yet, or an older format
-            opened.close()
-            opened = None
+        read = self._tables = Tables.open_to_read(self._folder)
+        head = None if read is None else _head_of(read)
         self.head = self._fresh_head() if head is None else self._checked(head)
         if end - self.head.next_offset > TAIL_MAX_EVENTS and self._take():
-            if opened is not None:
-                opened.close()
+            if read is not None:
+                read.close()
             return
-        self._tables = opened
-        self._overlay = Overlay(Empty() if opened is None else opened)
+        self._overlay = Overlay(Empty() if read is None or head is None else read)
 
     def _take(self) -> bool:
         """Open the tables to write; False when somebody else has them."""
@@ -154,19 +162,14 @@ class Follower:
             self._lock_folder()
         except StoreBusy:
             return False
-        opened = Tables.open_to_write(self._folder)
+        opened = self._tables = Tables.open_to_write(self._folder)
         head = _head_of(opened)
         if head is None and opened.get(keys.HEAD) is not None:  # an older format: fold again
             opened.close()
             tables.remove(self._folder)
-            opened = Tables.open_to_write(self._folder)
-        try:
-            self.head = self._fresh_head() if head is None else self._checked(head)
-        except LogChanged:
-            opened.close()
-            self.close()
-            raise
-        self._tables, self._overlay = opened, None
+            self._tables = Tables.open_to_write(self._folder)
+        self.head = self._fresh_head() if head is None else self._checked(head)
+        self._overlay = None
         self._flushed_at = time.monotonic()
         return True
 

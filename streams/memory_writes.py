@@ -18,6 +18,7 @@ from streams.answers import Receipt, Status
 from streams.door import Door
 from streams.envelope import message
 from streams.partitions import Partitions
+from streams.ports import Message
 from streams.reads import Reads
 from streams.view import ResolvedView
 
@@ -147,24 +148,27 @@ class Writes(Partitions):
         with self._lock:
             self._check_open()
             door = Door(self._fresh)
-            checked = []
-            for given in events:
-                event = given if isinstance(given, ev.Event) else from_json(self._filled_in(given))
-                check_given(event, max_value_bytes=self._max_value_bytes)
-                door.check(event)
-                checked.append(event)
-            messages = [message(event, self._codec) for event in checked]
-            for event, one in zip(checked, messages, strict=True):
-                if len(one.value) > MAX_EVENT_BYTES:
-                    raise InvalidEvent(
-                        type(event).__name__, f"{len(one.value):,} bytes in all, and an event has {MAX_EVENT_BYTES:,}"
-                    )
-            positions = self._log.append(messages)
+            prepared = [self._prepared(given, door) for given in events]
+            positions = self._log.append([one for _, one in prepared])
             receipts = [
                 Receipt(event.space, UUID(bytes=event.event_id), position, "accepted")
-                for event, position in zip(checked, positions, strict=True)
+                for (event, _), position in zip(prepared, positions, strict=True)
             ]
             return self._settled(receipts)
+
+    def check(self, events: Iterable[ev.Event | Mapping[str, Any]]) -> list[InvalidEvent | None]:
+        """What `append` would refuse: an error per event that breaks a rule, None for the others. Writes nothing."""
+        with self._lock:
+            self._check_open()
+            door = Door(self._fresh)
+            found: list[InvalidEvent | None] = []
+            for given in events:
+                try:
+                    self._prepared(given, door)
+                    found.append(None)
+                except InvalidEvent as error:
+                    found.append(error)
+            return found
 
     def wait(self, receipt: Receipt) -> Receipt:
         """The receipt as it stands once its event is folded."""
@@ -195,6 +199,17 @@ class Writes(Partitions):
             "subject": subject,
             "seen": self._seen_in(space),
         }
+
+    def _prepared(self, given: ev.Event | Mapping[str, Any], door: Door) -> tuple[ev.Event, Message]:
+        """The event and its message, once every rule was asked."""
+        event = given if isinstance(given, ev.Event) else from_json(self._filled_in(given))
+        check_given(event, max_value_bytes=self._max_value_bytes)
+        door.check(event)
+        made = message(event, self._codec)
+        if len(made.value) > MAX_EVENT_BYTES:
+            problem = f"{len(made.value):,} bytes in all, and an event has at most {MAX_EVENT_BYTES:,}"
+            raise InvalidEvent(type(event).__name__, problem, hint="split what it carries over several events")
+        return event, made
 
     def _filled_in(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         filled = {"actor": self._actor, **given}

@@ -25,7 +25,7 @@ class Partitions:
             raise InvalidInput(f"max_value_bytes is {max_value_bytes:,}, and may be 1 to {MAX_EVENT_BYTES:,}")
         opened = open_store(store, create=create, timeout_s=timeout_s)
         self._store, self._log, self._codec = opened.name, opened.log, opened.codec
-        self._actor = actor or os.environ.get("SLOTLOG_ACTOR") or f"user:{getpass.getuser()}"
+        self._actor = actor or os.environ.get("SLOTLOG_ACTOR") or _login()
         self._max_value_bytes = max_value_bytes
         self._lock = threading.RLock()
         self._closed = False
@@ -72,3 +72,10 @@ class Partitions:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosed(f"the memory of {self._store} is closed")
+
+
+def _login() -> str:
+    try:
+        return f"user:{getpass.getuser()}"
+    except (KeyError, OSError):  # a user id without a name, as in many containers
+        return f"user:{os.getuid()}"

@@ -127,13 +127,13 @@ class Tables:
         """Rewrite the rows without what was overwritten: fewer bytes, quicker reads."""
         self._open().compact_range(None, None)
 
-    def close(self) -> None:
-        """Flush what was written and let go. Twice is harmless."""
+    def close(self, *, flush: bool = True) -> None:
+        """Let go, with `flush` after making what was written durable. Twice is harmless."""
         database, self._database = self._database, None
         if database is None:
             return
         try:
-            if self.writable:
+            if flush and self.writable:
                 database.flush()
         except Exception as error:
             raise _translated(error, self.folder) from error

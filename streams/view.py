@@ -138,14 +138,9 @@ class Judge:
     def cardinality(self, entity: str, slot: str) -> str:
         """`one` or `many`: the newest declaration for the entity's kind, else the newest general one, else `one`."""
         kind = entity.partition(":")[0]
-        general = "one"
-        for event in reversed(self._declarations):
-            if event.slot == slot:
-                if event.entity_kind == kind:
-                    return event.cardinality
-                if event.entity_kind is None and general == "one":
-                    general = event.cardinality
-        return general
+        declared = [event for event in self._declarations if event.slot == slot and event.entity_kind in (kind, None)]
+        newest = max(enumerate(declared), key=lambda one: (one[1].entity_kind is not None, one[0]), default=None)
+        return "one" if newest is None else newest[1].cardinality
 
     @cached_property
     def _declarations(self) -> list[ev.SlotDeclared]:
