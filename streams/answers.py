@@ -127,6 +127,14 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What the writer of an event could know. `assumed`: the event does not say what it had been shown."""
+
+    view: ResolvedView
+    assumed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """One agent run; positions are those of its first and last event, inclusive."""
 

@@ -99,8 +99,8 @@ def _concerns(end: Claim, value: Value | None) -> bool:
     return end.row.value is None or same(end.row.value, value)
 
 
-class _Span(NamedTuple):
-    """A fact's interval after the ends have cut it, and the end that cut it."""
+class Span(NamedTuple):
+    """A fact's interval after the ends have cut it, and the end that did; `stop` ≤ `start` where nothing is left."""
 
     start: Micros
     stop: Micros
@@ -109,7 +109,7 @@ class _Span(NamedTuple):
 
 
 def _runs_of_one(claims: Sequence[Claim]) -> list[Run]:
-    spans = _spans(claims)
+    spans = [span for span in cut_spans(claims) if span.stop > span.start]
     segments = _segments(spans)
     claimants: dict[object, _Claimants] = {}
     for span in spans:
@@ -141,7 +141,7 @@ def _runs_of_one(claims: Sequence[Claim]) -> list[Run]:
 class _Claimants:
     """Counts the distinct actors whose claims of one value touch a run; asked for runs in ascending order only."""
 
-    def __init__(self, spans: list[_Span]) -> None:
+    def __init__(self, spans: list[Span]) -> None:
         self.spans = spans
         self._begun = 0
         self._ending: list[tuple[Micros, int, str]] = []
@@ -161,8 +161,8 @@ class _Claimants:
         return len(self._active)
 
 
-def _spans(claims: Sequence[Claim]) -> list[_Span]:
-    """Each fact's interval, cut by the earliest end that outranks it; those cut to nothing are left out. By start."""
+def cut_spans(claims: Iterable[Claim]) -> list[Span]:
+    """Each fact's interval, cut by the earliest end that outranks it; ascending by start."""
     spans = []
     earliest: dict[object, Claim] = {}
     for claim in sorted(claims, key=lambda claim: claim.rank, reverse=True):
@@ -177,18 +177,17 @@ def _spans(claims: Sequence[Claim]) -> list[_Span]:
         if cut_by is not None and cut_by.at >= claim.until:
             cut_by = None
         stop = claim.until if cut_by is None else cut_by.at
-        if stop > claim.at:
-            spans.append(_Span(claim.at, stop, claim, cut_by))
+        spans.append(Span(claim.at, stop, claim, cut_by))
     return sorted(spans)
 
 
-def _segments(spans: Sequence[_Span]) -> list[tuple[Micros, Micros, _Span]]:
+def _segments(spans: Sequence[Span]) -> list[tuple[Micros, Micros, Span]]:
     """(start, stop, highest-ranked span) of every stretch with one winner; stretches without any are left out."""
     boundaries = sorted({span.start for span in spans} | {span.stop for span in spans})
     waiting = iter(spans)
     upcoming = next(waiting, None)
-    heap: list[tuple[tuple[bool, Micros, int], _Span]] = []
-    segments: list[tuple[Micros, Micros, _Span]] = []
+    heap: list[tuple[tuple[bool, Micros, int], Span]] = []
+    segments: list[tuple[Micros, Micros, Span]] = []
     for start, stop in pairwise(boundaries):
         while upcoming is not None and upcoming.start == start:
             verified, at, offset = upcoming.claim.rank

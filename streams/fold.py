@@ -17,8 +17,9 @@ from schemas.checks import MAX_EVENT_BYTES, check
 from schemas.codec import MARKER, Codec
 from schemas.errors import InvalidEvent, UndecodableEvent
 from schemas.jsonform import id_text
-from schemas.times import rfc3339
+from schemas.times import LATEST, Micros, rfc3339
 from streams import keys
+from streams.envelope import APPEND_TIME, QUARANTINED
 from streams.overlay import Overlay
 from streams.partitioner import partition_of
 from streams.ports import Batch, Record
@@ -40,6 +41,7 @@ from streams.rows import (
 from streams.values import digest_of, same
 
 MAIN = "main"
+CHECKPOINT_OFFSETS = 1024
 RULES = (ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted)
 
 
@@ -81,21 +83,40 @@ class _Folding:
         self.sessions: dict[bytes, SessionRow] = {}
 
     def run(self, records: Sequence[Record]) -> None:
-        read = [(record, self._read(record)) for record in records]
-        self._prefetch(found for _, found in read if isinstance(found, ev.Event))
-        for record, found in read:
-            self.head.chain = chained(self.head.chain, record)
-            self.head.next_offset = record.offset + 1
+        read = [(record, *self._read(record)) for record in records]
+        self._prefetch(found for _, _, found in read if isinstance(found, ev.Event))
+        for record, append_time, found in read:
+            self._chain(record)
             try:
                 if isinstance(found, Refused):
                     raise found
-                self._apply(record, found)
+                self._apply(record, append_time, found)
             except Refused as refused:
-                self._quarantine(record, found, refused)
+                self._quarantine(record, append_time, found, refused)
         self._put_kept_rows()
 
-    def _read(self, record: Record) -> ev.Event | Refused:
-        """What the record says, as far as it alone can tell."""
+    def _chain(self, record: Record) -> None:
+        if record.offset // CHECKPOINT_OFFSETS > (self.head.next_offset - 1) // CHECKPOINT_OFFSETS:
+            self.rows.put(keys.checkpoint(record.offset), self.head.chain)
+        self.head.chain = chained(self.head.chain, record)
+        self.head.next_offset = record.offset + 1
+
+    def _read(self, record: Record) -> tuple[Micros, ev.Event | Refused]:
+        """The append time, the log's or the one a copy kept, and what the record says as far as it alone can tell."""
+        append_time, mark = record.append_time, None
+        for name, content in record.headers:
+            if name == APPEND_TIME:
+                if not content.isdigit() or len(content) > 18 or int(content) > LATEST:
+                    return append_time, Refused("invalid", f"header {APPEND_TIME} is no time in µs since 1970")
+                append_time = int(content)
+            elif name == QUARANTINED:
+                mark = content.decode(errors="replace")
+        if mark is not None:
+            code, _, reason = mark.partition(": ")
+            return append_time, Refused(code, reason)
+        return append_time, self._event(record)
+
+    def _event(self, record: Record) -> ev.Event | Refused:
         if record.value is None or not record.value:
             return Refused("empty", "the record has no value")
         if not record.key:
@@ -133,7 +154,7 @@ class _Folding:
                 wanted.add(keys.slot(keys.slot_part(space, event.entity, event.slot)))
         self.rows.prefetch(wanted)
 
-    def _apply(self, record: Record, event: ev.Event) -> None:
+    def _apply(self, record: Record, append_time: Micros, event: ev.Event) -> None:
         id_key = keys.event_id(event.space, event.event_id)
         known = self.rows.get(id_key)
         if known is not None:
@@ -142,7 +163,8 @@ class _Folding:
         if event.branch != MAIN:
             raise Refused("unknown_branch", f"the space has no branch {event.branch!r}")
         space = self._space(event.space)
-        append_time = record.append_time if space is None else max(space.append_time, record.append_time)
+        if space is not None:
+            append_time = max(space.append_time, append_time)
         root = self._root(event, record.offset)
         place = _Place(record.offset, append_time, root)
         effect = _EFFECTS.get(type(event))
@@ -172,12 +194,12 @@ class _Folding:
             raise Refused("conflict", f"event {id_text(event.event_id)} is at offset {offset} with other content")
         self.head.duplicates += 1
 
-    def _quarantine(self, record: Record, found: ev.Event | Refused, refused: Refused) -> None:
+    def _quarantine(self, record: Record, append_time: Micros, found: ev.Event | Refused, refused: Refused) -> None:
         event = found if isinstance(found, ev.Event) else None
         row = QuarantineRow(
             refused.code,
             str(refused),
-            record.append_time,
+            append_time,
             event.space if event is not None else None,
             event.event_id if event is not None else None,
         )

@@ -20,6 +20,7 @@ A key is one byte of family, then its parts in order:
     R       space, int offset                  empty                event that rules the whole space
     Z       space, entity, slot, hash, int     TombstoneRow         tombstone set or lifted, by offset
     Q       int offset                         QuarantineRow        record that does not count
+    C       int offset                         hash                 1,024 offsets: the chain before the record there
 
 Inside a slot, F keys ascend by (instant, offset), which is the rank of claims of equal trust: the belief at an
 instant is found by walking back from it.
@@ -100,6 +101,10 @@ def quarantined(offset: int) -> bytes:
     return b"Q" + integer(offset)
 
 
+def checkpoint(offset: int) -> bytes:
+    return b"C" + integer(offset)
+
+
 class Span(NamedTuple):
     """A range of keys: `start` inclusive, `stop` exclusive."""
 
@@ -151,6 +156,10 @@ def tombstones_of(slot_bytes: bytes) -> Span:
 
 def quarantine() -> Span:
     return under(b"Q")
+
+
+def checkpoints() -> Span:
+    return under(b"C")
 
 
 def families_of(space_name: str) -> tuple[Span, ...]:

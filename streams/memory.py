@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from schemas.checks import DEFAULT_MAX_VALUE_BYTES
-from streams.answers import Info, PartitionInfo, SpaceInfo
-from streams.digest import combined, digests
+from streams.memory_admin import Tending
 from streams.memory_reads import Reading
-from streams.memory_writes import Writes
+from streams.memory_rules import Ruling
 from streams.stores import DEFAULT_STORE
 
 
-class Memory(Writes, Reading):
+class Memory(Ruling, Reading, Tending):
     """Memory of one store. Safe for several threads; close it, or use it as a context manager.
 
         with Memory.open("./memory", actor="agent:planner") as memory:
@@ -61,52 +59,3 @@ class Memory(Writes, Reading):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def digest(self) -> tuple[str, dict[str, str]]:
-        """(one hash over everything, space to hash): equal for equal memory, wherever it was folded."""
-        with self._lock:
-            spaces: dict[str, str] = {}
-            self._all_fresh()
-            for follower in self._followers:
-                spaces.update(digests(follower.rows))
-            return combined(spaces), dict(sorted(spaces.items()))
-
-    def info(self) -> Info:
-        """What the store holds, as of now."""
-        with self._lock:
-            spaces = [
-                SpaceInfo(name, row.events, reads.position(row.first_offset), reads.position(row.last_offset))
-                for reads in self._all_fresh()
-                for name, row in reads.spaces()
-            ]
-            partitions = tuple(
-                PartitionInfo(
-                    head.partition,
-                    self._log.start(head.partition),
-                    head.next_offset,
-                    head.applied,
-                    head.duplicates,
-                    head.quarantined,
-                    head.chain.hex(),
-                    follower.holding,
-                )
-                for follower in self._followers
-                for head in (follower.head,)
-            )
-            return Info(
-                self._store, self._log.identity, partitions, tuple(sorted(spaces, key=lambda space: space.name))
-            )
-
-    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Fold the whole log again into fresh tables and put them in the place of the old ones.
-
-        Args:
-            progress: called with the next offset and the end, after each batch of each partition.
-
-        Raises:
-            StoreBusy: another process holds the tables.
-        """
-        with self._lock:
-            self._check_open()
-            for follower in self._followers:
-                follower.rebuild(progress)

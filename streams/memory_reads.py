@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
+from uuid import UUID
 
 from schemas.errors import InvalidView
+from schemas.jsonform import parse_id
 from schemas.times import micros
 from streams import clock
-from streams.answers import Answer, Belief, Change, Quarantined, Recorded, Session
+from streams.answers import Answer, Belief, Change, Known, Quarantined, Recorded, Session
+from streams.compare import Difference, diff
+from streams.explain import Explanation, explain
+from streams.inference import SlotSchema, schema
 from streams.partitions import Partitions
 from streams.ports import Position
 from streams.reads import Bounds, Reads
@@ -50,6 +55,42 @@ class Reading(Partitions):
         with self._lock:
             reads, resolved = self._resolved(space, view)
             return reads.changes(space, entity, slot, resolved)
+
+    def explain(self, space: str, entity: str, slot: str, view: View = View()) -> Explanation:
+        """Why the slot answers as it does: every claim about it with its event, what was said of it and its outcome."""
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return explain(reads, space, entity, slot, resolved)
+
+    def diff(self, space: str, view_a: View, view_b: View = View()) -> list[Difference]:
+        """Slots whose answers through the two views differ in value or trust, by entity, then slot."""
+        with self._lock:
+            reads, first = self._resolved(space, view_a)
+            _, second = self._resolved(space, view_b)
+            return diff(reads, space, first, second)
+
+    def schema(self, space: str, view: View = View()) -> list[SlotSchema]:
+        """Every slot by name: inferred types, counts, what is declared, and a suggested cardinality with evidence."""
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return schema(reads, space, resolved)
+
+    def known_at(self, space: str, event_id: UUID | str) -> Known:
+        """What whoever wrote this event could know: the view up to the newest event they had been shown (`seen`), at
+        the event's own append time. Where `seen` is missing, up to the event before it, marked as assumed.
+
+        Raises:
+            NotFound: the space has no such event.
+        """
+        with self._lock:
+            reads = self._fresh(space)
+            recorded = reads.event(space, parse_id(event_id))
+            seen = None if recorded.event.seen is None else reads.find(space, recorded.event.seen)
+            offset = recorded.position.offset - 1 if seen is None else seen.position.offset
+            resolved = ResolvedView(
+                reads.position(reads.last_event_offset(space, offset)), micros(recorded.append_time)
+            )
+            return Known(resolved, assumed=seen is None)
 
     def timeline(
         self, space: str, entity: str | None = None, slot: str | None = None, view: View = View()

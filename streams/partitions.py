@@ -30,6 +30,7 @@ class Partitions:
         self._lock = threading.RLock()
         self._closed = False
         self._seen: dict[str, int] = {}
+        self._tables_folder = opened.tables
         self._followers = [
             Follower(self._log, partition, opened.tables / f"p{partition}", self._codec, hold=hold)
             for partition in range(self._log.partitions)

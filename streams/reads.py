@@ -30,7 +30,7 @@ from streams.rows import (
     decode_offset,
 )
 from streams.values import digest_of, same
-from streams.view import Judge, ResolvedView, Rule, View, refuse_unanswerable
+from streams.view import STANDS, Judge, ResolvedView, Rule, Standing, View, refuse_unanswerable
 
 
 class Bounds(NamedTuple):
@@ -88,7 +88,7 @@ class Reads:
                 high = (low + high) // 2
             else:
                 low = keys.last_int(found[0]) + 1
-        return self._last_event_offset(space, low - 1)
+        return self.last_event_offset(space, low - 1)
 
     def _as_of(self, space: str, as_of: int | Position | datetime | None, bounds: Bounds) -> tuple[int, Micros | None]:
         """(offset, and the time when as_of is one)."""
@@ -128,7 +128,8 @@ class Reads:
         found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
         return EARLIEST if found is None else decode(EventRow, found[1]).append_time
 
-    def _last_event_offset(self, space: str, offset: int) -> int:
+    def last_event_offset(self, space: str, offset: int) -> int:
+        """Offset of the space's last event up to `offset`, inclusive; -1 when there is none."""
         found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
         return -1 if found is None else keys.last_int(found[0])
 
@@ -148,7 +149,7 @@ class Reads:
 
     def get(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> Answer:
         """What is believed at the view's instant."""
-        return self._answer(space, entity, slot, resolved, self.judge(space, resolved))
+        return self.answer(space, entity, slot, resolved, self.judge(space, resolved))
 
     def entity(self, space: str, entity: str, resolved: ResolvedView) -> dict[str, Belief | list[Belief]]:
         """Slot to beliefs, for the slots of `entity` that have any; slots in the order of their names."""
@@ -156,7 +157,7 @@ class Reads:
         found = {}
         for key, _ in self._rows.scan(*keys.slots_of(space, entity)):
             slot = keys.texts(key, 3)[2]
-            answer = self._answer(space, entity, slot, resolved, judge)
+            answer = self.answer(space, entity, slot, resolved, judge)
             if answer:
                 found[slot] = answer
         return found
@@ -191,7 +192,8 @@ class Reads:
                 before = list(now)
         return found
 
-    def _answer(self, space: str, entity: str, slot: str, resolved: ResolvedView, judge: Judge) -> Answer:
+    def answer(self, space: str, entity: str, slot: str, resolved: ResolvedView, judge: Judge) -> Answer:
+        """What `get` answers, with the judge of `resolved` at hand."""
         claims = self._standing(space, entity, slot, judge)
         cardinality = judge.cardinality(entity, slot)
         at = resolved.valid_at
@@ -204,19 +206,23 @@ class Reads:
             return sorted(beliefs, key=lambda belief: (belief.valid_from, belief.position.offset))
         return beliefs[0] if beliefs else None
 
-    def _standing(self, space: str, entity: str, slot: str, judge: Judge) -> list[Claim]:
+    def claims(self, space: str, entity: str, slot: str, judge: Judge) -> list[tuple[Claim, Standing]]:
+        """Every claim of the slot, whatever became of it, ascending by (instant, offset), with what it is worth."""
         part = keys.slot_part(space, entity, slot)
         covered = self._covered(part, judge)
-        found = []
+        found: list[tuple[Claim, Standing]] = []
         for key, data in self._rows.scan(*keys.claims_of(part)):
             at, offset = keys.claim_parts(key)
             row = decode(ClaimRow, data)
-            trust = judge.stands(row, offset)
-            if trust is None or (covered is not None and row.value is not None and covered(row.value)):
-                continue
+            standing = judge.standing(row, offset)
             until = FOREVER if row.until is None else row.until
-            found.append(Claim(at, offset, until, trust == "verified", row))
+            claim = Claim(at, offset, until, standing == "verified", row)
+            forbidden = covered is not None and row.value is not None and covered(row.value)
+            found.append((claim, "forbidden" if forbidden and standing in STANDS else standing))
         return found
+
+    def _standing(self, space: str, entity: str, slot: str, judge: Judge) -> list[Claim]:
+        return [claim for claim, standing in self.claims(space, entity, slot, judge) if standing in STANDS]
 
     def _covered(self, part: bytes, judge: Judge) -> Callable[[Value], bool] | None:
         """Whether a tombstone covers a value of this slot; None when the slot has no tombstone."""
@@ -241,6 +247,7 @@ class Reads:
         view: ResolvedView,
     ) -> Belief:
         top = run.top_at(at)
+        rival = contested(run, claims, at, cardinality)
         return Belief(
             entity,
             slot,
@@ -252,14 +259,13 @@ class Reads:
             top.row.actor,
             "verified" if top.verified else "candidate",
             run.corroborations,
-            self._claimed(contested(run, claims, at, cardinality)),
-            self._claimed(run.closed_by),
+            None if rival is None else self.claimed(rival),
+            None if run.closed_by is None else self.claimed(run.closed_by),
             view,
         )
 
-    def _claimed(self, claim: Claim | None) -> Claimed | None:
-        if claim is None:
-            return None
+    def claimed(self, claim: Claim) -> Claimed:
+        """The claim as another answer refers to it."""
         row = claim.row
         return Claimed(UUID(bytes=row.event_id), self.position(claim.offset), row.actor, row.ended, row.value)
 
@@ -335,6 +341,11 @@ class Reads:
         rows = self._rows.get_many([keys.event(space, offset) for offset in offsets])
         return [None if data is None else instant(decode(EventRow, data).append_time) for data in rows]
 
+    def append_time_of(self, space: str, offset: int) -> Micros | None:
+        """The append time that counts of the event of `space` at this very offset, None when none counts there."""
+        data = self._rows.get(keys.event(space, offset))
+        return None if data is None else decode(EventRow, data).append_time
+
     def session(self, space: str, name: str) -> Session:
         """
         Raises:
@@ -361,6 +372,17 @@ class Reads:
         return Session(name, row.agent, row.events, first, last, row.ended, row.outcome)
 
     # -- the rest
+
+    def slots(self, space: str) -> Iterator[tuple[str, str, SlotRow]]:
+        """(entity, slot, row) of every slot of which anything was ever said, by entity, then slot."""
+        for key, data in self._rows.scan(*keys.slots_of(space)):
+            _, entity, slot = keys.texts(key, 3)
+            yield entity, slot, decode(SlotRow, data)
+
+    def rules_changed(self, space: str) -> int:
+        """Offset of the newest event that rules the whole space, -1 when there is none."""
+        row = self._space(space)
+        return -1 if row is None else row.rules_changed
 
     def spaces(self) -> Iterator[tuple[str, SpaceRow]]:
         """Every space of the partition, in the order of their names."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from schemas import events as ev
 from schemas.errors import InvalidView
@@ -75,6 +75,15 @@ def refuse_unanswerable(view: View) -> None:
         raise InvalidView("without_actors must be several names, not one text", hint=f"({view.without_actors!r},)")
 
 
+Standing = Literal[
+    "candidate", "verified", "rejected", "not verified", "forbidden", "retracted", "distrusted", "left out", "not known"
+]
+"""What a claim is worth through a View."""
+
+STANDS: tuple[Standing, ...] = ("candidate", "verified")
+"""The worth of claims that stand."""
+
+
 class Rule(NamedTuple):
     """One event that rules the whole space, and where it stands. `since_offset` belongs to an ActorDistrusted that
     names an event: that event's offset."""
@@ -104,33 +113,40 @@ class Judge:
 
     def counts(self, offset: int, append_time: Micros, actor: str) -> bool:
         """Whether an event of the whole space counts: known by then, and its actor neither distrusted nor left out."""
-        if offset > self._limit or actor in self._without:
-            return False
+        return self._why_not(offset, append_time, actor) is None
+
+    def _why_not(self, offset: int, append_time: Micros, actor: str) -> Standing | None:
+        if offset > self._limit:
+            return "not known"
+        if actor in self._without:
+            return "left out"
         distrust = self._distrusted.get(actor)
         if distrust is None:
-            return True
-        if distrust.since_time is not None:
-            return append_time < distrust.since_time
-        return offset < distrust.since_offset
+            return None
+        since_then = (
+            offset >= distrust.since_offset if distrust.since_time is None else append_time >= distrust.since_time
+        )
+        return "distrusted" if since_then else None
 
     def _counts(self, mark: Mark) -> bool:
-        return self.counts(mark.offset, mark.append_time, mark.actor)
+        return self._why_not(mark.offset, mark.append_time, mark.actor) is None
 
-    def stands(self, claim: ClaimRow, offset: int) -> str | None:
-        """`candidate` or `verified` when the claim counts, is not retracted and is trusted enough; else None."""
-        if not self.counts(offset, claim.append_time, claim.actor):
-            return None
+    def standing(self, claim: ClaimRow, offset: int) -> Standing:
+        """`candidate` or `verified` when the claim counts, is not retracted and is trusted enough; else why not."""
+        why_not = self._why_not(offset, claim.append_time, claim.actor)
+        if why_not is not None:
+            return why_not
         if claim.retractions and any(map(self._counts, claim.retractions)):
-            return None
+            return "retracted"
         trust = self.trust(claim, offset)
-        if trust == "rejected" or (self._least_is_verified and trust != "verified"):
-            return None
+        if trust == "candidate" and self._least_is_verified:
+            return "not verified"
         return trust
 
-    def trust(self, claim: ClaimRow, offset: int) -> str:
+    def trust(self, claim: ClaimRow, offset: int) -> ev.Trust:
         """The last verdict that counts, else what the policy at the claim's own offset starts its actor with."""
         for mark in reversed(claim.reviews):
-            if mark.verdict is not None and self._counts(mark) and self._may_verify(mark):
+            if mark.verdict is not None and self.verdict_counts(mark):
                 return mark.verdict
         rule = self._policy_rule(claim.actor, offset)
         return "candidate" if rule is None else rule.starting_trust
@@ -138,12 +154,13 @@ class Judge:
     def cardinality(self, entity: str, slot: str) -> str:
         """`one` or `many`: the newest declaration for the entity's kind, else the newest general one, else `one`."""
         kind = entity.partition(":")[0]
-        declared = [event for event in self._declarations if event.slot == slot and event.entity_kind in (kind, None)]
+        declared = [event for event in self.declarations if event.slot == slot and event.entity_kind in (kind, None)]
         newest = max(enumerate(declared), key=lambda one: (one[1].entity_kind is not None, one[0]), default=None)
         return "one" if newest is None else newest[1].cardinality
 
     @cached_property
-    def _declarations(self) -> list[ev.SlotDeclared]:
+    def declarations(self) -> list[ev.SlotDeclared]:
+        """Every declaration that counts, in the order of their offsets."""
         return [rule.event for rule in self._rules if isinstance(rule.event, ev.SlotDeclared)]
 
     @cached_property
@@ -157,9 +174,14 @@ class Judge:
                 return next((rule for rule in policy.rules if fnmatchcase(actor, rule.actors)), None)
         return None
 
-    def _may_verify(self, mark: Mark) -> bool:
+    def verdict_counts(self, mark: Mark) -> bool:
+        """Whether a verdict counts: its event does, and the policy at its own offset lets its actor verify."""
         rule = self._policy_rule(mark.actor, mark.offset)
-        return rule is None or rule.may_verify
+        return self._counts(mark) and (rule is None or rule.may_verify)
+
+    def retraction_counts(self, mark: Mark) -> bool:
+        """Whether a retraction's event counts."""
+        return self._counts(mark)
 
 
 def _distrusted(rules: Sequence[Rule]) -> dict[str, _Distrust]:

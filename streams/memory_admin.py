@@ -1,0 +1,147 @@
+"""The verbs that look after a store: what it holds, moving it, proving it, and mending what can be mended."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from schemas.archive import Archived, read_archive, write_archive
+from schemas.errors import InvalidInput
+from streams.answers import Info, PartitionInfo, SpaceInfo
+from streams.catchup import Follower
+from streams.digest import combined, digests
+from streams.integrity import Problem, verify_log, verify_tables
+from streams.partitions import Partitions
+from streams.transfer import Progress, Target, Transferred, incoming, outgoing
+
+
+class Tending(Partitions):
+    """Administrative verbs of `Memory`."""
+
+    def digest(self) -> tuple[str, dict[str, str]]:
+        """(one hash over everything, space to hash): equal for equal memory, wherever it was folded."""
+        with self._lock:
+            self._all_fresh()
+            return self._digest()
+
+    def info(self) -> Info:
+        """What the store holds, as of now."""
+        with self._lock:
+            spaces = [
+                SpaceInfo(name, row.events, reads.position(row.first_offset), reads.position(row.last_offset))
+                for reads in self._all_fresh()
+                for name, row in reads.spaces()
+            ]
+            partitions = tuple(
+                PartitionInfo(
+                    head.partition,
+                    self._log.start(head.partition),
+                    head.next_offset,
+                    head.applied,
+                    head.duplicates,
+                    head.quarantined,
+                    head.chain.hex(),
+                    follower.holding,
+                )
+                for follower in self._followers
+                for head in (follower.head,)
+            )
+            return Info(
+                self._store, self._log.identity, partitions, tuple(sorted(spaces, key=lambda space: space.name))
+            )
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Fold the whole log again into fresh tables and put them in the place of the old ones.
+
+        Args:
+            progress: called with the next offset and the end, after each batch of each partition.
+
+        Raises:
+            StoreBusy: another process holds the tables.
+        """
+        with self._lock:
+            self._check_open()
+            for follower in self._followers:
+                follower.rebuild(progress)
+
+    def copy(self, target: Tending, progress: Progress | None = None) -> Transferred:
+        """Copy every event to another store, which may have events already and another number of partitions.
+
+        Append times and what is quarantined stay as they are. Doing it twice changes nothing, so after an interruption
+        it may simply be done again.
+        """
+        if target._log.identity == self._log.identity:
+            raise InvalidInput("a store can't be copied onto itself")
+        with self._lock, target._lock:
+            return target._take_in(self._outgoing(), progress)
+
+    def export(self, path: str | Path) -> int:
+        """Write every event to an archive, an Avro container file with a checksum chain; returns how many there were.
+
+        The file is there whole or not at all.
+        """
+        final = Path(path)
+        partial = final.with_name(f"{final.name}.partial")
+        try:
+            with self._lock, partial.open("wb") as file:
+                count = write_archive(file, self._outgoing(), self._log.identity)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(final)
+        except OSError as error:
+            raise InvalidInput(f"{final} can't be written: {error.strerror}") from error
+        finally:
+            partial.unlink(missing_ok=True)
+        return count
+
+    def import_(self, path: str | Path, progress: Progress | None = None) -> Transferred:
+        """Append what an archive holds and this store does not. Importing twice changes nothing.
+
+        Raises:
+            StoreDamaged: the archive is damaged or cut off; nothing of it was appended.
+        """
+        for _ in read_archive(Path(path)):
+            pass
+        with self._lock:
+            return self._take_in(read_archive(Path(path)), progress)
+
+    def verify(self) -> list[Problem]:
+        """Read the whole log again and compare it with what was folded, byte for byte; what differs is named.
+
+        Finds an edit, a gap, a change of order, an insertion and a cut, and tables that were altered by hand.
+        """
+        with self._lock:
+            self._all_fresh()
+            problems: list[Problem] = []
+            for follower in self._followers:
+                found = verify_log(self._log, follower.head, follower.rows, self._codec)
+                if found is not None:
+                    problems.append(found)
+                    continue
+                with tempfile.TemporaryDirectory(dir=self._tables_folder, prefix="verify-") as folder:
+                    again = Follower(self._log, follower.head.partition, Path(folder) / "p", self._codec, hold=True)
+                    again.refresh()
+                    problems += verify_tables(follower.rows, again.rows)
+                    again.close()
+            return problems
+
+    def _digest(self) -> tuple[str, dict[str, str]]:
+        spaces: dict[str, str] = {}
+        for follower in self._followers:
+            spaces.update(digests(follower.rows))
+        return combined(spaces), dict(sorted(spaces.items()))
+
+    def _outgoing(self) -> Iterator[Archived]:
+        self._all_fresh()
+        return outgoing(self._log, self._followers, self._codec)
+
+    def _take_in(self, records: Iterator[Archived], progress: Progress | None) -> Transferred:
+        quarantined = []
+        for reads, follower in zip(self._all_fresh(), self._followers, strict=True):
+            for one in reads.quarantined():
+                offset = one.position.offset
+                for batch in self._log.read(follower.head.partition, offset, offset + 1):
+                    quarantined += [(record.key or b"", record.value or b"") for record in batch.records]
+        return incoming(records, Target(self._log, self._codec, self._fresh, quarantined), progress)
