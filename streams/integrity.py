@@ -19,10 +19,12 @@ from streams.rows import EventRow, Head, Rows, decode
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it was. `position` is the record, None where no one record can be named."""
+    """Something that is not as it was. `position` is the record, None where no one record can be named; `in_tables`
+    tells what a rebuild mends from damage to the log."""
 
     position: Position | None
     what: str
+    in_tables: bool = False
 
 
 def verify_log(log: Log, head: Head, rows: Rows, codec: Codec) -> Problem | None:
@@ -47,7 +49,7 @@ def verify_tables(rows: Rows, folded: Rows) -> list[Problem]:
     """Spaces whose rows are not what a second fold of the log, `folded`, makes of it."""
     kept, again = digests(rows), digests(folded)
     return [
-        Problem(None, f"the tables of space {name!r} are not what the log says")
+        Problem(None, f"the tables of space {name!r} are not what the log says", in_tables=True)
         for name in sorted(kept.keys() | again.keys())
         if kept.get(name) != again.get(name)
     ]

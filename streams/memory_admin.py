@@ -127,6 +127,17 @@ class Tending(Partitions):
                     again.close()
             return problems
 
+    def flaws(self) -> list[str]:
+        """What the log's own storage finds wrong: a damaged file, a folder open to others, a setting of the topic."""
+        with self._lock:
+            self._check_open()
+            return self._log.flaws()
+
+    @property
+    def tables_folder(self) -> Path:
+        """Where the tables are kept. They are derived: deleting it costs a rebuild and loses nothing."""
+        return self._tables_folder
+
     def _digest(self) -> tuple[str, dict[str, str]]:
         spaces: dict[str, str] = {}
         for follower in self._followers:

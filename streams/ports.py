@@ -94,14 +94,18 @@ class Log(Protocol):
         """
 
     def read(self, partition: int, start: int, end: int | None = None) -> Iterator[Batch]:
-        """Batches from offset `start`, inclusive, to `end`, exclusive (default: the end as of this call).
+        """Batches from offset `start`, inclusive, to `end`, exclusive; an `end` beyond the end of the log as of this
+        call, like the default, means that end.
 
-        Every batch but the last holds at least one record; the last one's `next_offset` is at least `end`, even when
-        nothing but markers lies before it. An empty range yields nothing.
+        Every batch but the last holds at least one record; the last one's `next_offset` is that end, even when nothing
+        but markers lies before it. An empty range yields nothing.
 
         Raises:
             LogTruncated: `start` lies before the first retained record.
         """
+
+    def flaws(self) -> list[str]:
+        """What the storage itself finds wrong, in words; empty when nothing is."""
 
     def close(self) -> None:
         """Release files and connections. Twice is harmless."""

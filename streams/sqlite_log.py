@@ -69,6 +69,8 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FAILED_WRITES = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_TRUNCATE)
 _PERMISSION_HINT = "the log needs a local folder that this user may write"
 
+_LOST_HINT = "it was edited from outside; restore it from an archive or a copy"
+
 _encode_headers = msgspec.msgpack.Encoder().encode
 _decode_headers = msgspec.msgpack.Decoder(Headers).decode
 
@@ -194,6 +196,16 @@ class SqliteLog:
             raise LogTruncated(f"offset {start} was asked for; the log in {self._folder} begins at {first}")
         return self._pages(start, stop)
 
+    def flaws(self) -> list[str]:
+        """What SQLite's own check finds wrong in the file, and a folder that others may read."""
+        handles = self._use()
+        with self._translated(), handles.read_lock:
+            rows = handles.reader.execute("PRAGMA quick_check").fetchall()
+        found = [f"{self._folder / FILE_NAME}: {row[0]}" for row in rows if row[0] != "ok"]
+        if self._folder.stat().st_mode & 0o077:
+            found.append(f"{self._folder} is open to other users; chmod 700 closes it")
+        return found
+
     def close(self) -> None:
         """Release files and connections. Twice is harmless."""
         if self._closed:
@@ -221,7 +233,9 @@ class SqliteLog:
                     for offset, time_us, key, value, headers in rows
                 ]
             if not records or records[0].offset != start or records[-1].offset != start + len(records) - 1:
-                raise StoreDamaged(f"offsets are missing in {self._folder / FILE_NAME} from {start} on")
+                found = {record.offset for record in records}
+                missing = next(offset for offset in range(start, stop) if offset not in found)
+                raise StoreDamaged(f"offset {missing} is missing in {self._folder / FILE_NAME}", hint=_LOST_HINT)
             start += len(records)
             yield Batch(records, start)
 

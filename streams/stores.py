@@ -48,7 +48,8 @@ def open_store(name: str | Path, *, create: bool, timeout_s: float) -> Store:
     if text.startswith("kafka://"):
         address = kafka_address(text)
         # librdkafka is imported only by those who use it: it would double the start of every embedded command
-        from streams.kafka_log import KafkaLog, confluent_schema_resolver
+        from streams.kafka_log import KafkaLog
+        from streams.schema_registry import confluent_schema_resolver
 
         resolver = None if address.registry is None else confluent_schema_resolver(address.registry)
         log = KafkaLog(address.bootstrap, address.topic, timeout_s=timeout_s, config=address.config)

@@ -48,7 +48,8 @@ def append(log: Log, name: str, count: int, batch: int) -> None:
         values = [f"{name}:{number}" for number in range(first, min(first + batch, count))]
         positions = log.append([Message(name.encode(), value.encode(), (("n", b"1"),)) for value in values])
         for position, value in zip(positions, values, strict=True):
-            print(position.partition, position.offset, value, flush=True)
+            sys.stdout.write(f"{position.partition} {position.offset} {value}\n")
+        sys.stdout.flush()
 
 
 def read(log: Log, count: int) -> None:
@@ -57,18 +58,14 @@ def read(log: Log, count: int) -> None:
         for partition, start in enumerate(following):
             for batch in log.read(partition, start):
                 for record in batch.records:
-                    print(partition, record.offset, (record.value or b"").decode())
+                    sys.stdout.write(f"{partition} {record.offset} {(record.value or b'').decode()}\n")
                 count -= len(batch.records)
                 following[partition] = batch.next_offset
 
 
 def main(arguments: list[str]) -> None:
     kind, where, *rest = arguments
-    log: Log
-    if kind == "sqlite":
-        log = SqliteLog(Path(where), clock=clock)
-    else:
-        log = KafkaLog(where, rest.pop(0))
+    log: Log = SqliteLog(Path(where), clock=clock) if kind == "sqlite" else KafkaLog(where, rest.pop(0))
     command, *rest = rest
     if command == "append":
         append(log, rest[0], int(rest[1]), int(rest[2]))

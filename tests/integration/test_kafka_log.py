@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import confluent_kafka
 import pytest
@@ -22,9 +23,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_broker import Broker
 
 from schemas.errors import InvalidInput, LogTruncated, LogUnreachable, NotFound, StoreClosed, UndecodableEvent
-from streams.kafka_log import KafkaLog, check_topic, confluent_schema_resolver, create_topic
+from streams.kafka_log import KafkaLog, check_topic, create_topic
 from streams.partitioner import murmur2, partition_of
 from streams.ports import Batch, Message, Position
+from streams.schema_registry import confluent_schema_resolver
 
 Topic = Callable[..., str]
 
@@ -50,9 +52,20 @@ def transaction(broker: Broker, topic: str, count: int) -> Iterator[Producer]:
     yield producer
 
 
-def abort(broker: Broker, topic: str, count: int) -> None:
+def wait_for_end(log: KafkaLog, end: int) -> None:
+    """The marker that ends a transaction is written a moment after the producer's call returns."""
+    deadline = time.monotonic() + 30
+    while log.end(0) != end:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def abort(broker: Broker, log: KafkaLog, topic: str, count: int) -> None:
+    """An aborted transaction: `count` records and a marker."""
+    end = log.end(0) + count + 1
     with transaction(broker, topic, count) as producer:
         producer.abort_transaction(30)
+    wait_for_end(log, end)
 
 
 @pytest.fixture
@@ -67,16 +80,24 @@ def name(log: KafkaLog) -> str:
 
 
 def test_aborted_records_are_passed_over_wherever_they_are(broker: Broker, log: KafkaLog, name: str) -> None:
-    abort(broker, name, 2)  # 0 1, marker 2
+    abort(broker, log, name, 2)  # 0 1, marker 2
     log.append(numbered(3, 4))
-    abort(broker, name, 3)  # 5 6 7, marker 8
+    abort(broker, log, name, 3)  # 5 6 7, marker 8
     log.append(numbered(9))
-    abort(broker, name, 4)  # 10 … 13, marker 14
+    abort(broker, log, name, 4)  # 10 … 13, marker 14
     assert log.end(0) == 15
     offsets, batches = read(log)
     assert offsets == [3, 4, 9]
     assert batches[-1].next_offset == 15
-    for start, end, expected in [(0, 3, []), (0, 4, [3]), (5, 9, []), (6, 8, []), (4, 7, [4]), (10, None, []), (14, 15, [])]:
+    for start, end, expected in [
+        (0, 3, []),
+        (0, 4, [3]),
+        (5, 9, []),
+        (6, 8, []),
+        (4, 7, [4]),
+        (10, None, []),
+        (14, 15, []),
+    ]:
         offsets, batches = read(log, start, end)
         assert (offsets, len(batches)) == (expected, 1)
         assert batches[0].next_offset == (15 if end is None else end)
@@ -93,7 +114,7 @@ def test_an_open_transaction_is_beyond_the_end(broker: Broker, log: KafkaLog, na
         assert read(log, 0, 5)[0] == [0, 1]
         assert list(log.read(0, 2)) == []
         producer.commit_transaction(30)
-    assert log.end(0) == 6
+    wait_for_end(log, 6)
     assert read(log, 2)[0] == [2, 3, 4]
 
 
@@ -284,9 +305,9 @@ log.close()
 
 
 def test_settings_that_librdkafka_does_not_know_are_refused(broker: Broker) -> None:
-    with closing(KafkaLog(broker.bootstrap, config={"sasl.mechanismus": "PLAIN"})) as log:
-        with pytest.raises(InvalidInput, match=r"sasl\.mechanismus"):
-            _ = log.identity
+    log = KafkaLog(broker.bootstrap, config={"sasl.mechanismus": "PLAIN"})
+    with closing(log), pytest.raises(InvalidInput, match=r"sasl\.mechanismus"):
+        _ = log.identity
 
 
 def test_a_forked_child_is_told_to_open_again(broker: Broker, log: KafkaLog) -> None:
@@ -314,9 +335,9 @@ def test_create_and_check_a_topic(broker: Broker) -> None:
     with pytest.raises(InvalidInput, match="already exists") as caught:
         create_topic(broker.bootstrap, "made", partitions=3)
     assert "slotlog topic check" in str(caught.value.hint)
-    for wrong in ({"partitions": 0}, {"partitions": 1, "replication_factor": 3}):
+    for partitions, copies in ((0, 1), (1, 3)):
         with pytest.raises(InvalidInput):
-            create_topic(broker.bootstrap, "other", **wrong)
+            create_topic(broker.bootstrap, "other", partitions=partitions, replication_factor=copies)
 
 
 def test_wrong_settings_are_found(broker: Broker) -> None:
@@ -335,7 +356,7 @@ def test_wrong_settings_are_found(broker: Broker) -> None:
 class Registry(BaseHTTPRequestHandler):
     """As much of a Confluent schema registry as `GET /schemas/ids/ID`."""
 
-    answers = {
+    answers: ClassVar[dict[str, tuple[int, dict[str, object]]]] = {
         "1": (200, {"schema": '{"type": "string"}'}),
         "2": (200, {"schema": "{}", "schemaType": "JSON"}),
         "3": (404, {"error_code": 40403, "message": "Schema 3 not found"}),

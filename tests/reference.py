@@ -1,0 +1,377 @@
+"""The oracle: what one space's log means, written from the design alone, tiny and slow.
+
+A log is a list of entries; every question is answered by comprehensions over it, from nothing, each time. Belief is
+asked instant by instant, and a run is found by asking at every instant at which anything begins or ends. Nothing here
+shares code or shape with `streams`; only the event classes are the same. There is one branch, and no commits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
+
+from schemas import events as ev
+from streams import keys
+from streams.values import digest_of
+
+Value = bool | int | float | str
+Claimed = ev.FactAsserted | ev.FactEnded
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An event that counts. `time` is the greatest append time of the space so far."""
+
+    offset: int
+    time: int
+    event: Any
+
+
+@dataclass(frozen=True)
+class Lens:
+    """A View, resolved: the last offset that counts, the instant in µs, the least trust, actors left out."""
+
+    as_of: int
+    at: int
+    trust: str = "candidate"
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A fact or end that stands. `until` None: for ever."""
+
+    entry: Entry
+    at: int
+    until: int | None
+    verified: bool
+
+    @property
+    def event(self) -> Any:
+        return self.entry.event
+
+    @property
+    def ends(self) -> bool:
+        return isinstance(self.entry.event, ev.FactEnded)
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        return self.verified, self.at, self.entry.offset
+
+    @property
+    def time_rank(self) -> tuple[int, int]:
+        return self.at, self.entry.offset
+
+    def holds(self, at: int) -> bool:
+        return not self.ends and self.at <= at and (self.until is None or at < self.until)
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed; `stop` None: open. `contested` and `ended_by` name events by offset, `ended_by` all that may be
+    given as what ended the run (none: it ended by itself or is open)."""
+
+    value: Value
+    start: int
+    stop: int | None
+    top: Claim
+    corroborations: int
+    contested: int | None
+    ended_by: frozenset[int] = field(compare=False)
+
+
+@dataclass
+class Space:
+    """One space's log."""
+
+    entries: list[Entry] = field(default_factory=list)
+    fates: dict[int, str] = field(default_factory=dict)
+
+    # -- what counts at all
+
+    def append(self, offset: int, append_time: int, event: ev.Event) -> str:
+        """`counts`, `duplicate`, `conflict`, or `refused`."""
+        time = max([append_time, *(entry.time for entry in self.entries)])
+        fate = self._fate(event, time)
+        if fate == "counts":
+            self.entries.append(Entry(offset, time, event))
+        self.fates[offset] = fate
+        return fate
+
+    def _fate(self, event: Any, time: int) -> str:
+        twins = [entry.event for entry in self.entries if entry.event.event_id == event.event_id]
+        if twins:
+            return "duplicate" if repr(twins[0]) == repr(event) else "conflict"
+        return "counts" if self._makes_sense(event, time) else "refused"
+
+    def _makes_sense(self, event: Any, time: int) -> bool:
+        claims = [entry.event for entry in self.entries if isinstance(entry.event, Claimed)]
+        match event:
+            case ev.FactAsserted():
+                start = time if event.valid_from is None else event.valid_from
+                return event.valid_to is None or start < event.valid_to
+            case ev.FactRetracted(target=None):
+                return any(named(event, claim) for claim in claims)
+            case ev.FactRetracted() | ev.FactReviewed() | ev.FactPinned():
+                return any(claim.event_id == event.target for claim in claims)
+            case ev.ActorDistrusted() if event.since_event is not None:
+                return any(entry.event.event_id == event.since_event for entry in self.entries)
+            case _:
+                return True
+
+    # -- resolving a View
+
+    def last_by(self, time: int) -> int:
+        """The last offset the space had by `time`; -1: none."""
+        return max((entry.offset for entry in self.entries if entry.time <= time), default=-1)
+
+    def time_at(self, offset: int) -> int | None:
+        """Append time of the last event up to `offset`."""
+        return max((entry.time for entry in self.entries if entry.offset <= offset), default=None)
+
+    def through(self, lens: Lens) -> Through:
+        return Through(self.entries, lens)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every entity:slot of which anything was ever claimed."""
+        return sorted({(e.event.entity, e.event.slot) for e in self.entries if isinstance(e.event, Claimed)})
+
+
+class Through:
+    """One space through one lens."""
+
+    def __init__(self, entries: Sequence[Entry], lens: Lens) -> None:
+        self.all = entries
+        self.lens = lens
+        self.known = [entry for entry in entries if entry.offset <= lens.as_of]
+        self.visible = [entry for entry in self.known if self._is_visible(entry)]
+
+    def of(self, *types: type) -> list[Entry]:
+        return [entry for entry in self.visible if isinstance(entry.event, types)]
+
+    # -- which events are visible
+
+    def _is_visible(self, entry: Entry) -> bool:
+        actor = entry.event.actor
+        if actor in self.lens.without:
+            return False
+        words = [
+            other.event
+            for other in self.known
+            if isinstance(other.event, ev.ActorDistrusted | ev.ActorTrusted) and other.event.about == actor
+        ]
+        if not words or isinstance(words[-1], ev.ActorTrusted):
+            return True
+        last = words[-1]
+        if last.since_event is not None:
+            return entry.offset < next(e.offset for e in self.all if e.event.event_id == last.since_event)
+        return last.since_time is not None and entry.time < last.since_time
+
+    # -- which claims stand
+
+    @cached_property
+    def _policies(self) -> list[Entry]:
+        return self.of(ev.PolicySet)
+
+    def _policy(self, actor: str, offset: int) -> tuple[str, bool]:
+        """(starting trust, may verify) under the policy in force before `offset`."""
+        before = [entry.event for entry in self._policies if entry.offset < offset]
+        rules = before[-1].rules if before else ()
+        fitting = [(rule.starting_trust, rule.may_verify) for rule in rules if fnmatchcase(actor, rule.actors)]
+        return fitting[0] if fitting else ("candidate", True)
+
+    def _trust(self, claim: Entry) -> str:
+        verdicts = [
+            review.event.verdict
+            for review in self.of(ev.FactReviewed)
+            if review.event.target == claim.event.event_id and self._policy(review.event.actor, review.offset)[1]
+        ]
+        return verdicts[-1] if verdicts else self._policy(claim.event.actor, claim.offset)[0]
+
+    def _root(self, entry: Entry) -> Entry:
+        causes = [e for e in self.all if e.event.event_id == entry.event.cause and e.offset < entry.offset]
+        return self._root(causes[0]) if causes else entry
+
+    def _retracted(self, claim: Entry) -> bool:
+        recorded = self._root(claim).offset
+        return any(
+            retraction.event.target == claim.event.event_id
+            if retraction.event.target is not None
+            else named(retraction.event, claim.event) and recorded < retraction.offset
+            for retraction in self.of(ev.FactRetracted)
+        )
+
+    def forbidden(self, entity: str, slot: str, value: Value) -> bool:
+        words = [
+            entry.event
+            for entry in self.of(ev.ValueForbidden, ev.ValueAllowed)
+            if (entry.event.entity, entry.event.slot) == (entity, slot) and _covers(entry.event, value)
+        ]
+        return bool(words) and isinstance(words[-1], ev.ValueForbidden)
+
+    def standing(self, entity: str, slot: str) -> list[Claim]:
+        found = []
+        for entry in self.of(ev.FactAsserted, ev.FactEnded):
+            event = entry.event
+            if (event.entity, event.slot) != (entity, slot) or self._retracted(entry):
+                continue
+            trust = self._trust(entry)
+            if trust == "rejected" or (self.lens.trust == "verified" and trust != "verified"):
+                continue
+            if event.value is not None and self.forbidden(entity, slot, event.value):
+                continue
+            given = event.at if isinstance(event, ev.FactEnded) else event.valid_from
+            until = None if isinstance(event, ev.FactEnded) else event.valid_to
+            found.append(Claim(entry, entry.time if given is None else given, until, trust == "verified"))
+        return found
+
+    def cardinality(self, entity: str, slot: str) -> str:
+        declared = [entry.event for entry in self.of(ev.SlotDeclared) if entry.event.slot == slot]
+        kind = entity.split(":")[0] if ":" in entity else None
+        special = [event.cardinality for event in declared if event.entity_kind is not None and event.entity_kind == kind]
+        general = [event.cardinality for event in declared if event.entity_kind is None]
+        return ([*["one"], *general, *special])[-1]
+
+    # -- what is believed
+
+    def get(self, entity: str, slot: str) -> list[Belief]:
+        """The beliefs at the lens's instant, by (start, offset); one at most where the slot holds one value."""
+        return [belief for belief in self._beliefs(entity, slot, self.lens.at) if _within(belief, self.lens.at)]
+
+    def history(self, entity: str, slot: str) -> list[Belief]:
+        """Every run, each described at its own start."""
+        return self._beliefs(entity, slot, None)
+
+    def instants(self, entity: str, slot: str) -> list[int]:
+        """Every instant at which a claim that stands begins or ends."""
+        claims = self.standing(entity, slot)
+        return sorted({claim.at for claim in claims} | {c.until for c in claims if c.until is not None})
+
+    def _beliefs(self, entity: str, slot: str, at: int | None) -> list[Belief]:
+        claims, many = self.standing(entity, slot), self.cardinality(entity, slot) == "many"
+        values = {_key(claim.event.value): claim.event.value for claim in claims if not claim.ends}
+        instants = self.instants(entity, slot)
+        found = []
+        for key, value in values.items():
+            for start, stop in _stretches(instants, [_believed(claims, t, many).get(key) is not None for t in instants]):
+                asked = at if at is not None and start <= at and (stop is None or at < stop) else start
+                top = _believed(claims, asked, many)[key]
+                inside = [t for t in instants if start <= t and (stop is None or t < stop)]
+                actors = {c.event.actor for t in inside for c in _contenders(claims, t) if _key(c.event.value) == key}
+                contested = _contested(claims, asked, top, many)
+                ended_by = _ended_by(claims, stop, key, many)
+                found.append(Belief(value, start, stop, top, len(actors), contested, ended_by))
+        return sorted(found, key=lambda belief: (belief.start, belief.top.entry.offset))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal in type and content."""
+    return type(left) is type(right) and left == right
+
+
+def named(retraction: ev.FactRetracted, claim: Any) -> bool:
+    """Whether a retraction by name names this claim."""
+    return (retraction.entity, retraction.slot) == (claim.entity, claim.slot) and (
+        retraction.value is None or same(retraction.value, claim.value)
+    )
+
+
+def normal_form(value: Value) -> str:
+    """Text (JSON for non-strings), Cf removed, NFKC, casefold, NFKC, white space folded."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(part for part in re.split(r"\s+", text) if part)
+
+
+def _covers(word: Any, value: Value) -> bool:
+    if word.value is not None:
+        return normal_form(word.value) == normal_form(value)
+    return bool(word.value_hash == digest_of(keys.slot_part(word.space, word.entity, word.slot), value))
+
+
+def _key(value: Value) -> tuple[str, Value]:
+    return type(value).__name__, value
+
+
+def _within(belief: Belief, at: int) -> bool:
+    return belief.start <= at and (belief.stop is None or at < belief.stop)
+
+
+def _concerns(end: Claim, value: Value) -> bool:
+    return end.event.value is None or same(end.event.value, value)
+
+
+def _contenders(claims: list[Claim], at: int) -> list[Claim]:
+    """Facts that hold at `at` and that no end in force outranks."""
+    ends = [claim for claim in claims if claim.ends and claim.at <= at]
+    return [
+        fact
+        for fact in claims
+        if fact.holds(at) and not any(end.rank > fact.rank and _concerns(end, fact.event.value) for end in ends)
+    ]
+
+
+def _believed(claims: list[Claim], at: int, many: bool) -> dict[tuple[str, Value], Claim]:
+    """Value to its first contender, for the values believed at `at`."""
+    tops: dict[tuple[str, Value], Claim] = {}
+    for claim in sorted(_contenders(claims, at), key=lambda claim: claim.rank):
+        if not many:
+            tops = {}
+        key = _key(claim.event.value)
+        tops[key] = claim
+    return tops
+
+
+def _stretches(instants: list[int], flags: list[bool]) -> list[tuple[int, int | None]]:
+    """(first instant, instant after) of each stretch of true flags; None: it goes on for ever."""
+    found: list[tuple[int, int | None]] = []
+    for index, flag in enumerate(flags):
+        if not flag:
+            continue
+        stop = instants[index + 1] if index + 1 < len(instants) else None
+        if index > 0 and flags[index - 1]:
+            found[-1] = found[-1][0], stop
+        else:
+            found.append((instants[index], stop))
+    return found
+
+
+def _contested(claims: list[Claim], at: int, top: Claim, many: bool) -> int | None:
+    """Offset of the rival, another value's fact or an end, that time alone would have put before the value."""
+    if not top.verified:
+        return None
+    value = top.event.value
+    ends = [claim for claim in claims if claim.ends and claim.at <= at]
+    unended = [
+        fact
+        for fact in claims
+        if fact.holds(at)
+        and (same(fact.event.value, value) or not many)
+        and not any(end.time_rank > fact.time_rank and _concerns(end, fact.event.value) for end in ends)
+    ]
+    first = max([*unended, *(end for end in ends if _concerns(end, value))], key=lambda claim: claim.time_rank)
+    return None if not first.ends and same(first.event.value, value) else first.entry.offset
+
+
+def _ended_by(claims: list[Claim], stop: int | None, key: tuple[str, Value], many: bool) -> frozenset[int]:
+    """What may be named as the end of a run of the value: ends at its stop that beat its last contender, or, where that
+    contender still holds there, the one that is believed instead."""
+    if stop is None:
+        return frozenset()
+    last = _believed(claims, stop - 1, many)[key]
+    if not last.holds(stop):
+        return frozenset()
+    if last in _contenders(claims, stop):
+        return frozenset(claim.entry.offset for claim in _believed(claims, stop, many).values())
+    return frozenset(
+        claim.entry.offset
+        for claim in claims
+        if claim.ends and claim.at == stop and claim.rank > last.rank and _concerns(claim, last.event.value)
+    )
