@@ -16,13 +16,15 @@ from schemas.errors import LogChanged, LogRecreated, LogTruncated, StoreBusy
 from streams import keys, tables
 from streams.file_lock import FileLock
 from streams.fold import fold
-from streams.overlay import Empty, Overlay
+from streams.overlay import Empty, Overlay, Remembered
 from streams.ports import Log
 from streams.rows import Head, Rows, decode_head
 from streams.tables import Tables
 
 TAIL_MAX_EVENTS = 2_000
 FLUSH_INTERVAL_S = 1.0
+SUMMARY_FAMILIES = b"PLN"
+REMEMBERED_ROWS_MAX = 200_000
 
 Progress = Callable[[int, int], None]
 """Called with the next offset and the end after each batch of a catch-up."""
@@ -205,14 +207,16 @@ class Follower:
         return head
 
     def _fold_to(self, end: int, progress: Progress | None) -> None:
+        remembered = Remembered(self.rows, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
         for batch in self._log.read(self._partition, self.head.next_offset, end):
             if self._overlay is not None:
                 self.head = fold(batch, self._overlay, self.head, self._codec)
             else:
                 assert self._tables is not None
-                rows = Overlay(self._tables)
+                rows = Overlay(remembered)
                 head = fold(batch, rows, self.head, self._codec)
                 self._tables.write(rows.writes)
+                remembered.keep(rows.writes)
                 self.head = head
                 self._unflushed += len(batch.records)
             if progress is not None:

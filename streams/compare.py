@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streams.answers import Answer, Belief
@@ -22,14 +23,11 @@ class Difference:
 def diff(reads: Reads, space: str, first: ResolvedView, second: ResolvedView) -> list[Difference]:
     """Slots whose believed values, or their trust, differ; by entity, then slot.
 
-    When the two Views differ in nothing but their offset, only slots that a later event touched are looked at.
+    When the two Views differ in nothing but their offset, only slots that an event between them touched are looked at.
     """
     judges = reads.judge(space, first), reads.judge(space, second)
-    touched_after = _only_touched_after(reads, space, first, second)
     found = []
-    for entity, slot, row in reads.slots(space):
-        if touched_after is not None and row.last_offset <= touched_after:
-            continue
+    for entity, slot in _to_compare(reads, space, first, second):
         before = reads.answer(space, entity, slot, first, judges[0])
         after = reads.answer(space, entity, slot, second, judges[1])
         if _believed(before) != _believed(after):
@@ -37,14 +35,16 @@ def diff(reads: Reads, space: str, first: ResolvedView, second: ResolvedView) ->
     return found
 
 
-def _only_touched_after(reads: Reads, space: str, first: ResolvedView, second: ResolvedView) -> int | None:
-    """The offset up to which both Views see the same of each slot; None where they may differ anywhere."""
+def _to_compare(reads: Reads, space: str, first: ResolvedView, second: ResolvedView) -> Iterable[tuple[str, str]]:
+    """Slots that may answer differently, by entity, then slot."""
     same_otherwise = (
         (first.valid_at, first.branch, first.trust, first.without_actors)
         == (second.valid_at, second.branch, second.trust, second.without_actors)
     )  # fmt: skip
-    earlier = min(first.as_of.offset, second.as_of.offset)
-    return earlier if same_otherwise and reads.rules_changed(space) <= earlier else None
+    earlier, later = sorted((first.as_of.offset, second.as_of.offset))
+    if same_otherwise and not earlier < reads.rules_changed(space) <= later:
+        return sorted(reads.touched(space, earlier + 1, later + 1))
+    return reads.slots(space)
 
 
 def _believed(answer: Answer) -> list[tuple[type, object, str]]:

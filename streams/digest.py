@@ -71,7 +71,7 @@ def _portable_row(key: bytes, data: bytes, ids: _Ids) -> tuple[Any, ...]:
         case b"L":
             slot = decode(SlotRow, data)
             marks = [_mark(mark, ids) for mark in slot.retractions]
-            return "L", key, slot.facts, slot.ends, slot.tombstones, ids(slot.last_offset), marks
+            return "L", key, slot.tombstones, marks
         case b"N":
             run = decode(SessionRow, data)
             return "N", key, run.events, ids(run.first_offset), ids(run.last_offset), run.agent, run.outcome, run.ended

@@ -1,7 +1,7 @@
 """Everything that can be wrong with a store, looked at in order, and what can be mended without touching the log.
 
-Only derived things are mended: tables are folded again, leftovers of an interrupted rebuild removed. The log is history;
-what is wrong there is named, never repaired.
+Only derived things are mended: tables are folded again, leftovers of an interrupted rebuild removed. The log is
+history: what is wrong there is named, never repaired.
 """
 
 from __future__ import annotations

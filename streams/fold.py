@@ -80,6 +80,7 @@ class _Folding:
         self.codec = codec
         self.spaces: dict[str, SpaceRow] = {}
         self.slots: dict[bytes, SlotRow] = {}
+        self.changed_slots: set[bytes] = set()
         self.sessions: dict[bytes, SessionRow] = {}
 
     def run(self, records: Sequence[Record]) -> None:
@@ -209,8 +210,8 @@ class _Folding:
     def _put_kept_rows(self) -> None:
         for name, space in self.spaces.items():
             self.rows.put(keys.space(name), encode(space))
-        for part, slot in self.slots.items():
-            self.rows.put(keys.slot(part), encode(slot))
+        for part in self.changed_slots:
+            self.rows.put(keys.slot(part), encode(self.slots[part]))
         for key, session in self.sessions.items():
             self.rows.put(key, encode(session))
 
@@ -225,6 +226,8 @@ class _Folding:
     def _slot(self, part: bytes) -> SlotRow:
         if part not in self.slots:
             row = self.rows.get(keys.slot(part))
+            if row is None:
+                self.changed_slots.add(part)
             self.slots[part] = SlotRow() if row is None else decode(SlotRow, row)
         return self.slots[part]
 
@@ -290,14 +293,11 @@ class _Folding:
             earlier,
         )
         self.rows.put(keys.claim(part, at, place.offset), encode(row))
-        slot.facts += not ended
-        slot.ends += ended
-        slot.last_offset = place.offset
 
     def _retract(self, event: ev.FactRetracted, place: _Place) -> None:
         mark = Mark(place.offset, place.append_time, event.actor, None, event.value)
         if event.target is not None:
-            key, row = self._claim_named(event.space, event.target, place)
+            key, row = self._claim_named(event.space, event.target)
             row.retractions = (*row.retractions, mark)
             self.rows.put(key, encode(row))
             return
@@ -317,15 +317,15 @@ class _Folding:
             self.rows.put(key, encode(row))
         slot = self._slot(part)
         slot.retractions = (*slot.retractions, mark)
-        slot.last_offset = place.offset
+        self.changed_slots.add(part)
 
     def _review(self, event: ev.FactReviewed, place: _Place) -> None:
-        key, row = self._claim_named(event.space, event.target, place)
+        key, row = self._claim_named(event.space, event.target)
         row.reviews = (*row.reviews, Mark(place.offset, place.append_time, event.actor, event.verdict))
         self.rows.put(key, encode(row))
 
-    def _claim_named(self, space: str, target: bytes, place: _Place) -> tuple[bytes, ClaimRow]:
-        """Key and row of the fact or end with this event id, whose slot the event at `place` touches."""
+    def _claim_named(self, space: str, target: bytes) -> tuple[bytes, ClaimRow]:
+        """Key and row of the fact or end with this event id."""
         event, offset = self._event_named(space, target)
         row = self.rows.get(keys.event(space, offset))
         assert row is not None, "an id row without its event row"
@@ -339,7 +339,6 @@ class _Folding:
         key = keys.claim(part, decode(EventRow, row).append_time if at is None else at, offset)
         data = self.rows.get(key)
         assert data is not None, "a fact without its claim row"
-        self._slot(part).last_offset = place.offset
         return key, decode(ClaimRow, data)
 
     def _event_named(self, space: str, target: bytes) -> tuple[ev.Event, int]:
@@ -359,10 +358,10 @@ class _Folding:
         self.rows.put(keys.tombstone(part, digest, place.offset), encode(row))
         slot = self._slot(part)
         slot.tombstones += 1
-        slot.last_offset = place.offset
+        self.changed_slots.add(part)
 
     def _pin(self, event: ev.FactPinned, place: _Place) -> None:
-        self._claim_named(event.space, event.target, place)
+        self._claim_named(event.space, event.target)
 
     def _distrust(self, event: ev.ActorDistrusted, place: _Place) -> None:
         if event.since_event is not None:

@@ -61,7 +61,7 @@ def schema(reads: Reads, space: str, resolved: ResolvedView) -> list[SlotSchema]
     """Every slot with a fact that stands, or a declaration; by name. Reads every fact of the space."""
     judge = reads.judge(space, resolved)
     seen: dict[str, _Seen] = {}
-    for entity, slot, _ in reads.slots(space):
+    for entity, slot in reads.slots(space):
         facts = [
             claim
             for claim, standing in reads.claims(space, entity, slot, judge)

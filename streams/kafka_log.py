@@ -28,7 +28,6 @@ from schemas.errors import (
     SlotlogError,
     StoreClosed,
     StoreFull,
-    UndecodableEvent,
 )
 from streams.limits import check_limits
 from streams.partitioner import partition_of

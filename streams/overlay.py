@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streams.rows import Rows
 
@@ -19,6 +19,40 @@ class Empty:
 
     def scan(self, start: bytes, stop: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         return iter(())
+
+
+class Remembered:
+    """Rows of `base`, with those of some families kept in memory once they were read or written.
+
+    For one writer over tables that nobody else writes: what was written is told with `keep`.
+    """
+
+    def __init__(self, base: Rows, families: bytes, rows_max: int) -> None:
+        self._base = base
+        self._families = families
+        self._rows_max = rows_max
+        self._rows: dict[bytes, bytes] = {}
+
+    def keep(self, writes: Mapping[bytes, bytes]) -> None:
+        """Take over rows that were written to the base."""
+        families = self._families
+        if len(self._rows) > self._rows_max:
+            self._rows.clear()
+        self._rows.update((key, row) for key, row in writes.items() if key[0] in families)
+
+    def get(self, key: bytes) -> bytes | None:
+        found = self._rows.get(key)
+        return self._base.get(key) if found is None else found
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        found: list[bytes | None] = [self._rows.get(key) for key in keys]
+        missing = [number for number, row in enumerate(found) if row is None]
+        for number, row in zip(missing, self._base.get_many([keys[number] for number in missing]), strict=True):
+            found[number] = row
+        return found
+
+    def scan(self, start: bytes, stop: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        return self._base.scan(start, stop, reverse=reverse)
 
 
 class Overlay:

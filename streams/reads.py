@@ -373,11 +373,24 @@ class Reads:
 
     # -- the rest
 
-    def slots(self, space: str) -> Iterator[tuple[str, str, SlotRow]]:
-        """(entity, slot, row) of every slot of which anything was ever said, by entity, then slot."""
-        for key, data in self._rows.scan(*keys.slots_of(space)):
+    def slots(self, space: str) -> Iterator[tuple[str, str]]:
+        """(entity, slot) of every slot of which anything was ever said, by entity, then slot."""
+        for key, _ in self._rows.scan(*keys.slots_of(space)):
             _, entity, slot = keys.texts(key, 3)
-            yield entity, slot, decode(SlotRow, data)
+            yield entity, slot
+
+    def touched(self, space: str, start: int, stop: int) -> set[tuple[str, str]]:
+        """(entity, slot) that events from offset `start`, inclusive, to `stop`, exclusive, say something about."""
+        found = set()
+        for _, data in self._rows.scan(keys.event(space, start), keys.event(space, stop)):
+            event = self._codec.decode(decode(EventRow, data).event)
+            target = getattr(event, "target", None)
+            if target is not None:
+                event = self.event(space, target).event
+            entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
+            if entity is not None and slot is not None:
+                found.add((entity, slot))
+        return found
 
     def rules_changed(self, space: str) -> int:
         """Offset of the newest event that rules the whole space, -1 when there is none."""

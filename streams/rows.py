@@ -98,12 +98,10 @@ class ClaimRow(Row):
 
 
 class SlotRow(Row):
-    """What is known of an entity:slot as a whole. `retractions` are those that named it."""
+    """That something was said of an entity:slot, how many tombstones were set or lifted there, and the retractions that
+    named it. A fact or an end leaves it as it is: a busy slot is written once."""
 
-    facts: int = 0
-    ends: int = 0
     tombstones: int = 0
-    last_offset: int = -1
     retractions: tuple[Mark, ...] = ()
 
 
