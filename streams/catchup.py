@@ -8,7 +8,7 @@ nobody.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from schemas.codec import Codec
@@ -16,9 +16,11 @@ from schemas.errors import LogChanged, LogRecreated, LogTruncated, StoreBusy
 from streams import keys, tables
 from streams.file_lock import FileLock
 from streams.fold import fold
+from streams.hot import HotSlots
 from streams.overlay import Empty, Overlay, Remembered
 from streams.ports import Log
-from streams.rows import Head, Rows, decode_head
+from streams.reads import Reads
+from streams.rows import ClaimRow, Head, Rows, decode, decode_head
 from streams.tables import Tables
 
 TAIL_MAX_EVENTS = 2_000
@@ -51,6 +53,7 @@ class Follower:
         self._reopen_at = 0
         self._unflushed = 0
         self._flushed_at = 0.0
+        self._hot = HotSlots()
         self.head = self._fresh_head()
 
     @property
@@ -64,6 +67,11 @@ class Follower:
         if self._overlay is not None:
             return self._overlay
         return self._tables if self._tables is not None else Empty()
+
+    @property
+    def reads(self) -> Reads:
+        """Reads of the rows as of the last `refresh`."""
+        return Reads(self.rows, self._partition, self._codec, self._hot)
 
     def refresh(self, progress: Progress | None = None) -> None:
         """Bring `rows` and `head` to the end of the log as of this call.
@@ -116,6 +124,7 @@ class Follower:
     def _let_go(self, *, flush: bool) -> None:
         opened, self._tables, self._overlay = self._tables, None, None
         self._opened, self._unflushed = False, 0
+        self._hot.clear()
         try:
             if opened is not None:
                 opened.close(flush=flush)
@@ -130,6 +139,7 @@ class Follower:
             self.close()
             self._open(end)
             self._opened = True
+            end = self._log.end(self._partition)  # the tables' holder may have folded more since it was asked
         if end < self.head.next_offset:
             raise LogTruncated(
                 f"the log of partition {self._partition} ends at offset {end}, and the tables have read up to "
@@ -175,6 +185,12 @@ class Follower:
         self._flushed_at = time.monotonic()
         return True
 
+    def _tell_hot(self, writes: Mapping[bytes, bytes]) -> None:
+        if self._hot:
+            for key, row in writes.items():
+                if key[:1] == keys.CLAIM:
+                    self._hot.put(keys.slot_of_claim(key), keys.claim_parts(key), decode(ClaimRow, row))
+
     def _lock_folder(self) -> None:
         """Keep every other writer out until `close`, or raise StoreBusy, naming who has the tables."""
         self._folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -209,16 +225,17 @@ class Follower:
     def _fold_to(self, end: int, progress: Progress | None) -> None:
         remembered = Remembered(self.rows, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
         for batch in self._log.read(self._partition, self.head.next_offset, end):
+            rows = Overlay(remembered)
+            head = fold(batch, rows, self.head, self._codec)
             if self._overlay is not None:
-                self.head = fold(batch, self._overlay, self.head, self._codec)
+                self._overlay.update(rows.writes)
             else:
                 assert self._tables is not None
-                rows = Overlay(remembered)
-                head = fold(batch, rows, self.head, self._codec)
                 self._tables.write(rows.writes)
                 remembered.keep(rows.writes)
-                self.head = head
                 self._unflushed += len(batch.records)
+            self._tell_hot(rows.writes)
+            self.head = head
             if progress is not None:
                 progress(self.head.next_offset, end)
 

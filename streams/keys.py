@@ -38,6 +38,7 @@ _INT = struct.Struct(">Q")
 _TWO_INTS = struct.Struct(">QQ")
 
 HEAD = b"M"
+CLAIM = b"F"
 
 
 @lru_cache(maxsize=1 << 16)
@@ -172,6 +173,11 @@ def last_int(key: bytes) -> int:
     """The int a key ends in: an offset."""
     number: int = _INT.unpack_from(key, len(key) - 8)[0]
     return number - _BIAS
+
+
+def slot_of_claim(key: bytes) -> bytes:
+    """The `slot_part` inside an F key."""
+    return key[1:-16]
 
 
 def claim_parts(key: bytes) -> tuple[int, int]:

@@ -146,7 +146,7 @@ class Tending(Partitions):
 
     def _outgoing(self) -> Iterator[Archived]:
         self._all_fresh()
-        return outgoing(self._log, self._followers, self._codec)
+        return outgoing(self._log, self._followers)
 
     def _take_in(self, records: Iterator[Archived], progress: Progress | None) -> Transferred:
         quarantined = []

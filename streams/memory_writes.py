@@ -212,11 +212,12 @@ class Writes(Partitions):
         return event, made
 
     def _filled_in(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not isinstance(given, dict | Mapping):
+            raise InvalidEvent("event", f"must be an Event or a JSON object, not {type(given).__name__}")
         filled = {"actor": self._actor, **given}
         if "event_id" not in given or "recorded_at" not in given:
             identity, recorded_at = _identity(given.get("event_id"))
-            filled.setdefault("event_id", id_text(identity))
-            filled.setdefault("recorded_at", recorded_at)
+            filled = {"event_id": identity, "recorded_at": recorded_at, **filled}
         return filled
 
     def _seen_in(self, space: str) -> bytes | None:

@@ -69,6 +69,11 @@ class Overlay:
             self._sorted = None
         self.writes[key] = row
 
+    def update(self, rows: Mapping[bytes, bytes]) -> None:
+        """Put all of `rows`."""
+        self._sorted = None
+        self.writes.update(rows)
+
     def prefetch(self, keys: Iterable[bytes]) -> None:
         """Read rows of the base at once, so that `get` finds them here. Forgotten at the next `prefetch`."""
         wanted = [key for key in keys if key not in self.writes]

@@ -60,12 +60,11 @@ class Partitions:
         self._check_open()
         for follower in self._followers:
             follower.refresh()
-        return [Reads(follower.rows, follower.head.partition, self._codec) for follower in self._followers]
+        return [follower.reads for follower in self._followers]
 
     def _current(self, space: str) -> Reads:
         """Reads of the space's partition, as of its last refresh."""
-        follower = self._follower(space)
-        return Reads(follower.rows, follower.head.partition, self._codec)
+        return self._follower(space).reads
 
     def _follower(self, space: str) -> Follower:
         return self._followers[self._log.partition_of(space.encode())]

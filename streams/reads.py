@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from schemas.times import EARLIEST, Micros, instant, micros, rfc3339
 from streams import keys
 from streams.answers import Answer, Belief, Change, Claimed, Quarantined, Recorded, Session
 from streams.belief import FOREVER, Claim, Run, contested, runs
+from streams.hot import HotSlot, HotSlots, HotView
 from streams.ports import Position
 from streams.rows import (
     ClaimRow,
@@ -32,6 +34,8 @@ from streams.rows import (
 from streams.values import digest_of, same
 from streams.view import STANDS, Judge, ResolvedView, Rule, Standing, View, refuse_unanswerable
 
+HOT_CLAIMS = 128
+
 
 class Bounds(NamedTuple):
     """The part of the log that can be asked about: offsets from `first`, inclusive, to `next`, exclusive; and now."""
@@ -44,10 +48,12 @@ class Bounds(NamedTuple):
 class Reads:
     """Every read of one partition's rows."""
 
-    def __init__(self, rows: Rows, partition: int, codec: Codec) -> None:
+    def __init__(self, rows: Rows, partition: int, codec: Codec, hot: HotSlots | None = None) -> None:
+        """`hot` keeps busy slots from one read to the next; whoever writes the rows keeps it true."""
         self._rows = rows
         self._partition = partition
         self._codec = codec
+        self._hot = HotSlots() if hot is None else hot
 
     def position(self, offset: int) -> Position:
         return Position(self._partition, offset)
@@ -194,9 +200,17 @@ class Reads:
 
     def answer(self, space: str, entity: str, slot: str, resolved: ResolvedView, judge: Judge) -> Answer:
         """What `get` answers, with the judge of `resolved` at hand."""
-        claims = self._standing(space, entity, slot, judge)
         cardinality = judge.cardinality(entity, slot)
         at = resolved.valid_at
+        part = keys.slot_part(space, entity, slot)
+        hot = self._hot_slot(part)
+        if isinstance(hot, HotSlot):
+            view = HotView(hot, judge, self._covered(part, judge))
+            if cardinality == "one" and view.answers:
+                found = view.run_at(at)
+                return None if found is None else self._belief(entity, slot, found, at, (), cardinality, resolved)
+            hot = list(hot.rows.items())
+        claims = [claim for claim, standing in self._judged(part, hot, judge) if standing in STANDS]
         beliefs = [
             self._belief(entity, slot, run, at, claims, cardinality, resolved)
             for run in runs(claims, cardinality)
@@ -209,20 +223,37 @@ class Reads:
     def claims(self, space: str, entity: str, slot: str, judge: Judge) -> list[tuple[Claim, Standing]]:
         """Every claim of the slot, whatever became of it, ascending by (instant, offset), with what it is worth."""
         part = keys.slot_part(space, entity, slot)
+        rows = self._rows.scan(*keys.claims_of(part))
+        return self._judged(part, ((keys.claim_parts(key), decode(ClaimRow, data)) for key, data in rows), judge)
+
+    def _judged(
+        self, part: bytes, rows: Iterable[tuple[tuple[Micros, int], ClaimRow]], judge: Judge
+    ) -> list[tuple[Claim, Standing]]:
         covered = self._covered(part, judge)
         found: list[tuple[Claim, Standing]] = []
-        for key, data in self._rows.scan(*keys.claims_of(part)):
-            at, offset = keys.claim_parts(key)
-            row = decode(ClaimRow, data)
+        for (at, offset), row in rows:
             standing = judge.standing(row, offset)
+            if standing in STANDS and covered is not None and row.value is not None and covered(row.value):
+                standing = "forbidden"
             until = FOREVER if row.until is None else row.until
-            claim = Claim(at, offset, until, standing == "verified", row)
-            forbidden = covered is not None and row.value is not None and covered(row.value)
-            found.append((claim, "forbidden" if forbidden and standing in STANDS else standing))
+            found.append((Claim(at, offset, until, standing == "verified", row), standing))
         return found
 
     def _standing(self, space: str, entity: str, slot: str, judge: Judge) -> list[Claim]:
         return [claim for claim, standing in self.claims(space, entity, slot, judge) if standing in STANDS]
+
+    def _hot_slot(self, part: bytes) -> HotSlot | list[tuple[tuple[Micros, int], ClaimRow]]:
+        """The slot kept in memory when it has many claims, else its claims, ascending."""
+        hot = self._hot.get(part)
+        if hot is not None:
+            return hot
+        rows = self._rows.scan(*keys.claims_of(part))
+        claims = [(keys.claim_parts(key), decode(ClaimRow, data)) for key, data in islice(rows, HOT_CLAIMS)]
+        if len(claims) < HOT_CLAIMS:
+            return claims
+        hot = HotSlot(claims + [(keys.claim_parts(key), decode(ClaimRow, data)) for key, data in rows])
+        self._hot.keep(part, hot)
+        return hot
 
     def _covered(self, part: bytes, judge: Judge) -> Callable[[Value], bool] | None:
         """Whether a tombstone covers a value of this slot; None when the slot has no tombstone."""

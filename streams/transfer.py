@@ -32,11 +32,11 @@ class Transferred:
     known: int
 
 
-def outgoing(log: Log, followers: Iterable[Follower], codec: Codec) -> Iterator[Archived]:
+def outgoing(log: Log, followers: Iterable[Follower]) -> Iterator[Archived]:
     """Every record that counts or is quarantined, partition by partition in order; the followers are fresh."""
     for follower in followers:
         partition = follower.head.partition
-        reads = Reads(follower.rows, partition, codec)
+        reads = follower.reads
         for batch in log.read(partition, log.start(partition), follower.head.next_offset):
             for record in batch.records:
                 found = _as_counted(record, reads)

@@ -6,7 +6,7 @@ same answer for ever. `Judge` answers, for one space through one resolved View, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -142,6 +142,26 @@ class Judge:
         if trust == "candidate" and self._least_is_verified:
             return "not verified"
         return trust
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether any trust policy counts."""
+        return bool(self._policies)
+
+    @property
+    def hides_nobody(self) -> bool:
+        """Whether no actor is left out or distrusted."""
+        return not self._without and not self._distrusted
+
+    def hides_all(self, actors: Set[str], since: int) -> bool:
+        """Whether nothing that these actors wrote from offset `since` on counts."""
+        return not self.hides_nobody and all(self._hides(actor, since) for actor in actors)
+
+    def _hides(self, actor: str, since: int) -> bool:
+        distrust = self._distrusted.get(actor)
+        if distrust is None:
+            return actor in self._without
+        return actor in self._without or (distrust.since_time is None and distrust.since_offset <= since)
 
     def trust(self, claim: ClaimRow, offset: int) -> ev.Trust:
         """The last verdict that counts, else what the policy at the claim's own offset starts its actor with."""
