@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
+
+import msgspec
 
 from schemas import events as ev
 from schemas.events import Value
@@ -15,8 +16,7 @@ from streams.view import ResolvedView
 Status = Literal["applied", "duplicate", "blocked", "conflict", "quarantined", "accepted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True):
     """What became of one event. It is durable on the log whatever the status says.
 
     accepted: appended; not folded yet by this process, `Memory.wait` tells.
@@ -34,8 +34,7 @@ class Receipt:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionInfo:
+class PartitionInfo(msgspec.Struct, frozen=True):
     """One partition: the log from `first`, inclusive, to `next`, exclusive, and what the fold made of it."""
 
     partition: int
@@ -48,8 +47,7 @@ class PartitionInfo:
     holding: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceInfo:
+class SpaceInfo(msgspec.Struct, frozen=True):
     """One space; positions are those of its first and last event, inclusive."""
 
     name: str
@@ -58,16 +56,14 @@ class SpaceInfo:
     last: Position
 
 
-@dataclass(frozen=True, slots=True)
-class Info:
+class Info(msgspec.Struct, frozen=True):
     store: str
     log_identity: str
     partitions: tuple[PartitionInfo, ...]
     spaces: tuple[SpaceInfo, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     """One fact or end, as another answer refers to it. `value` None: an end of whatever was believed."""
 
     event_id: UUID
@@ -77,8 +73,7 @@ class Claimed:
     value: Value | None
 
 
-@dataclass(frozen=True, slots=True)
-class Belief:
+class Belief(msgspec.Struct, frozen=True):
     """What a View answers for an entity:slot.
 
     The value is believed from `valid_from`, inclusive, to `valid_to`, exclusive (None: no end is known), which is the
@@ -107,8 +102,7 @@ Answer = Belief | list[Belief] | None
 """Of a slot that holds one value: its belief or None. Of one that holds many: a list by (valid_from, offset)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """From `position` on, `beliefs` were what the slot answered for the instant asked about (empty: nothing)."""
 
     position: Position
@@ -117,8 +111,7 @@ class Change:
     beliefs: tuple[Belief, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """An event of the log that counts, with its place and the log's own time of it."""
 
     position: Position
@@ -126,16 +119,14 @@ class Recorded:
     event: ev.Event
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What the writer of an event could know. `assumed`: the event does not say what it had been shown."""
 
     view: ResolvedView
     assumed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """One agent run; positions are those of its first and last event, inclusive."""
 
     name: str
@@ -147,8 +138,7 @@ class Session:
     outcome: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
+class Quarantined(msgspec.Struct, frozen=True):
     """A record that does not count, and why."""
 
     position: Position

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from streams.answers import Answer, Belief
 from streams.reads import Reads
 from streams.view import ResolvedView
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One slot whose answers differ: `before` through the first View, `after` through the second."""
 
     entity: str
@@ -23,7 +23,8 @@ class Difference:
 def diff(reads: Reads, space: str, first: ResolvedView, second: ResolvedView) -> list[Difference]:
     """Slots whose believed values, or their trust, differ; by entity, then slot.
 
-    When the two Views differ in nothing but their offset, only slots that an event between them touched are looked at.
+    When the two Views differ in nothing but their offset, and no event since the earlier one rules the whole space,
+    only slots that an event between them touched are looked at.
     """
     judges = reads.judge(space, first), reads.judge(space, second)
     found = []
@@ -42,7 +43,7 @@ def _to_compare(reads: Reads, space: str, first: ResolvedView, second: ResolvedV
         == (second.valid_at, second.branch, second.trust, second.without_actors)
     )  # fmt: skip
     earlier, later = sorted((first.as_of.offset, second.as_of.offset))
-    if same_otherwise and not earlier < reads.rules_changed(space) <= later:
+    if same_otherwise and reads.rules_changed(space) <= earlier:  # the newest: an older one may lie between the two
         return sorted(reads.touched(space, earlier + 1, later + 1))
     return reads.slots(space)
 

@@ -7,20 +7,22 @@ history: what is wrong there is named, never repaired.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from schemas.errors import FormatTooNew, LogChanged, SlotlogError, StoreBusy, StoreDamaged
+import msgspec
+
+from schemas.errors import SlotlogError, StoreBusy, StoreDamaged
 from streams import tables
+from streams.file_lock import FileLock
 from streams.memory import Memory
+from streams.memory_admin import LOCK_NAME, VERIFY_PREFIX
 
 Outcome = Literal["well", "noticed", "mended", "wrong"]
 LEFTOVERS = (".fresh", ".old")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """One thing that was looked at. `noticed` needs somebody's eye and is no fault of the store; `wrong` is one."""
 
     name: str
@@ -40,8 +42,7 @@ def doctor(store: str | Path, *, repair: bool = True, timeout_s: float = 30.0) -
         return
     yield Check("store opens", "well", str(store))
     with memory:
-        flaws = memory.flaws()
-        yield Check("storage of the log", "wrong" if flaws else "well", "; ".join(flaws) or "no flaw found")
+        yield _storage(memory)
         yield _leftovers(memory.tables_folder, repair)
         tables_check = _tables(memory, repair)
         yield tables_check
@@ -50,16 +51,41 @@ def doctor(store: str | Path, *, repair: bool = True, timeout_s: float = 30.0) -
         yield from _contents(memory, repair)
 
 
+def _storage(memory: Memory) -> Check:
+    name = "storage of the log"
+    try:
+        flaws = memory.flaws()
+    except SlotlogError as error:
+        return Check(name, "wrong", _told(error))
+    return Check(name, "wrong" if flaws else "well", "; ".join(flaws) or "no flaw found")
+
+
 def _leftovers(folder: Path, repair: bool) -> Check:
-    found = [path for path in folder.glob("*") if path.suffix in LEFTOVERS] if folder.exists() else []
-    if not found:
-        return Check("leftovers", "well", "none")
-    names = ", ".join(path.name for path in found)
+    """Folders of a rebuild or a verification that was interrupted. One that is going on in another process holds a
+    lock, and its folder stays."""
+    name = "leftovers"
+    locks = {path: path.with_suffix(".lock") for path in folder.glob("*") if path.suffix in LEFTOVERS}
+    locks |= {path: path / LOCK_NAME for path in folder.glob(f"{VERIFY_PREFIX}*")}
+    if not locks:
+        return Check(name, "well", "none")
+    names = ", ".join(sorted(path.name for path in locks))
     if not repair:
-        return Check("leftovers", "noticed", f"{names}: of an interrupted rebuild")
-    for path in found:
+        return Check(name, "noticed", f"{names}: of an interrupted rebuild or verification, or of one going on")
+    kept = [str(error) for path, lock in sorted(locks.items()) if (error := _removed(path, lock)) is not None]
+    return Check(name, "noticed", "; ".join(kept)) if kept else Check(name, "mended", f"{names} removed")
+
+
+def _removed(path: Path, lock_path: Path) -> StoreBusy | None:
+    """Remove the folder `path`, unless its lock is held: then the error that says by whom."""
+    lock = FileLock(lock_path)
+    try:
+        lock.acquire(0.0)
         tables.remove(path)
-    return Check("leftovers", "mended", f"{names} removed")
+    except StoreBusy as error:
+        return error
+    finally:
+        lock.close()
+    return None
 
 
 def _tables(memory: Memory, repair: bool) -> Check:
@@ -67,24 +93,30 @@ def _tables(memory: Memory, repair: bool) -> Check:
     try:
         memory.info()
         return Check(name, "well", "up to the end of the log")
-    except (LogChanged, FormatTooNew, StoreBusy) as error:
-        return Check(name, "wrong", _told(error))
     except StoreDamaged as error:
         if not repair:
             return Check(name, "wrong", _told(error))
         return _mended(name, f"{error}; folded again", memory.rebuild)
+    except SlotlogError as error:
+        return Check(name, "wrong", _told(error))
 
 
 def _contents(memory: Memory, repair: bool) -> Iterator[Check]:
-    problems = memory.verify()
-    in_log = [problem for problem in problems if not problem.in_tables]
-    yield Check("log is what was folded", *_verdict([f"{one.position}: {one.what}" for one in in_log]))
+    try:
+        problems = memory.verify()
+        quarantined = memory.quarantined()
+    except SlotlogError as error:
+        yield Check("log is what was folded", "wrong", _told(error))
+        return
+    in_log = [
+        one.what if one.position is None else f"{one.position}: {one.what}" for one in problems if not one.in_tables
+    ]
+    yield Check("log is what was folded", *_verdict(in_log))
     in_tables = [problem.what for problem in problems if problem.in_tables]
     if in_tables and repair:
         yield _mended("tables are what the log says", f"{'; '.join(in_tables)}; folded again", memory.rebuild)
     else:
         yield Check("tables are what the log says", *_verdict(in_tables))
-    quarantined = memory.quarantined()
     detail = f"{len(quarantined)} records do not count; slotlog quarantine lists them" if quarantined else "none"
     yield Check("quarantine", "noticed" if quarantined else "well", detail)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from schemas import events as ev
 from streams.answers import Answer, Claimed, Recorded
@@ -20,8 +21,7 @@ Outcome = (
 """What became of a claim at the view's instant; ends are in force or not yet. A Standing says why it does not stand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """A verdict on a claim, or a retraction of it (`verdict` None), and whether it counts through the view."""
 
     recorded: Recorded
@@ -29,8 +29,7 @@ class Said:
     counts: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainedClaim:
+class ExplainedClaim(msgspec.Struct, frozen=True):
     """One fact or end: its event, its trust, what was said about it, and its outcome. `because` is the claim that
     outranks or ends it, where one does."""
 
@@ -41,8 +40,7 @@ class ExplainedClaim:
     said: tuple[Said, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """The answer of a slot, and every claim known at the view's offset, newest rank first."""
 
     entity: str

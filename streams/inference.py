@@ -9,7 +9,8 @@ one session with the same or no stated beginning, or one said again by the same 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from schemas import events as ev
 from streams.reads import Reads
@@ -21,8 +22,7 @@ MANY_ENTITIES = 2
 _TYPES = {bool: "boolean", int: "long", float: "double", str: "string"}
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(msgspec.Struct, frozen=True):
     """A cardinality and what it rests on, counted in entities: with any fact, with several values, and with values
     that one actor said side by side."""
 
@@ -32,8 +32,7 @@ class Suggestion:
     with_values_side_by_side: int
 
 
-@dataclass(frozen=True, slots=True)
-class SlotSchema:
+class SlotSchema(msgspec.Struct, frozen=True):
     """One slot of a space as its standing facts have it. `types` counts facts by type; `declared` is None where the
     slot was not declared for all entities; `declared_kinds` holds what was declared for one kind of entity."""
 
@@ -47,14 +46,13 @@ class SlotSchema:
     suggested: Suggestion
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct):
     facts: int = 0
     entities: int = 0
     several: int = 0
     side_by_side: int = 0
-    values: set[object] = field(default_factory=set)
-    types: dict[str, int] = field(default_factory=dict)
+    values: set[object] = set()
+    types: dict[str, int] = {}
 
 
 def schema(reads: Reads, space: str, resolved: ResolvedView) -> list[SlotSchema]:
@@ -110,14 +108,16 @@ def _by_actor(facts: Iterable[ev.FactAsserted]) -> Iterator[list[ev.FactAsserted
 def _side_by_side(facts: list[ev.FactAsserted]) -> bool:
     """Whether one actor, in the order it spoke, said two values at once or came back to an earlier one."""
     together: dict[tuple[str, int | None], set[object]] = {}
-    said: list[object] = []
+    said: set[object] = set()
+    last: object = None
     for fact in facts:
         value = identity(fact.value)
         if fact.session is not None:
             together.setdefault((fact.session, fact.valid_from), set()).add(value)
-        if value in said[:-1] and said[-1] != value and fact.valid_from is None:
+        if value in said and last != value and fact.valid_from is None:
             return True
-        said.append(value)
+        said.add(value)
+        last = value
     return any(len(values) > 1 for values in together.values())
 
 

@@ -1,24 +1,33 @@
 """Proof that the log and the tables are what they were: the hash chain, record by record, and a second fold.
 
 The head of the tables holds the hash chain over every record folded, and there is a checkpoint of it about every 1,024
-offsets, so damage is found between two checkpoints; the events kept in the tables then name the very record.
+offsets, so damage is found between two checkpoints; the events kept in the tables then name the very record. Tables
+that two folds of the same records made are equal byte for byte, whatever the batches were; only which offsets have a
+checkpoint may differ, since a batch may end in offsets that hold no record.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
 
 from schemas.codec import Codec
 from schemas.errors import LogTruncated, StoreDamaged, UndecodableEvent
 from streams import keys
-from streams.digest import digests
-from streams.fold import CHECKPOINT_OFFSETS, chained
+from streams.catchup import REMEMBERED_ROWS_MAX, SUMMARY_FAMILIES
+from streams.fold import CHECKPOINT_OFFSETS, chained, fold
+from streams.overlay import Overlay, Remembered
 from streams.ports import Log, Position, Record
-from streams.rows import EventRow, Head, Rows, decode
+from streams.rows import EventRow, Head, Rows, decode, decode_offset
+from streams.tables import Tables
+
+_OF_A_SPACE = b"PEIFLNSRZ"
+_PAST_ALL_KEYS = b"\xff" * 8
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """Something that is not as it was. `position` is the record, None where no one record can be named; `in_tables`
     tells what a rebuild mends from damage to the log."""
 
@@ -31,28 +40,89 @@ def verify_log(log: Log, head: Head, rows: Rows, codec: Codec) -> Problem | None
     """The first place where the log below `head.next_offset` is not what was folded; None when all of it is."""
     chain, expected = bytes(32), 0
     since: list[Record] = []
+    suspects: list[Record] | None = None
+    for record in _records(log, head):
+        if isinstance(record, Problem):
+            return record
+        if record.offset // CHECKPOINT_OFFSETS > (expected - 1) // CHECKPOINT_OFFSETS:
+            checkpoint = rows.get(keys.checkpoint(record.offset))
+            if checkpoint is not None:
+                if checkpoint != chain and suspects is None:
+                    suspects = since
+                since = []
+        chain, expected = chained(chain, record), record.offset + 1
+        since.append(record)
+    if chain == head.chain:  # it stands for every record, so a checkpoint that differs is the tables' own fault
+        return None
+    return _located(since if suspects is None else suspects, head.partition, rows, codec)
+
+
+def fold_again(log: Log, head: Head, folder: Path, codec: Codec) -> Tables:
+    """Fresh tables in `folder` with a second fold of the log, up to where `head` is."""
+    made = Tables.open_to_write(folder)
+    again = Head(head.log_identity, head.partition, head.partitions)
+    remembered = Remembered(made, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
     try:
         for batch in log.read(head.partition, 0, head.next_offset):
-            for record in batch.records:
-                if record.offset // CHECKPOINT_OFFSETS > (expected - 1) // CHECKPOINT_OFFSETS:
-                    if rows.get(keys.checkpoint(record.offset)) != chain:
-                        return _located(since, head.partition, rows, codec)
-                    since = []
-                chain, expected = chained(chain, record), record.offset + 1
-                since.append(record)
-    except (LogTruncated, StoreDamaged) as error:
-        return Problem(None, str(error))
-    return None if chain == head.chain else _located(since, head.partition, rows, codec)
+            rows = Overlay(remembered)
+            again = fold(batch, rows, again, codec)
+            made.write(rows.writes)
+            remembered.keep(rows.writes)
+    except BaseException:
+        made.close(flush=False)
+        raise
+    return made
 
 
 def verify_tables(rows: Rows, folded: Rows) -> list[Problem]:
-    """Spaces whose rows are not what a second fold of the log, `folded`, makes of it."""
-    kept, again = digests(rows), digests(folded)
+    """What in the rows is not what a second fold of the log, `folded`, makes of it: spaces by name, then the rest."""
+    found: dict[str, None] = {}
+    for key in _differing(rows, folded):
+        found[_named(key)] = None
+    spaces = sorted(name for name in found if name.startswith("the tables of"))
     return [
-        Problem(None, f"the tables of space {name!r} are not what the log says", in_tables=True)
-        for name in sorted(kept.keys() | again.keys())
-        if kept.get(name) != again.get(name)
+        Problem(None, f"{name} are not what the log says", in_tables=True)
+        for name in (*spaces, *(name for name in found if name not in spaces))
     ]
+
+
+def _records(log: Log, head: Head) -> Iterator[Record | Problem]:
+    """Every record below the head, or what is wrong with the log where it can't be read."""
+    try:
+        for batch in log.read(head.partition, 0, head.next_offset):
+            yield from batch.records
+    except (LogTruncated, StoreDamaged) as error:
+        yield Problem(None, str(error))
+
+
+def _differing(rows: Rows, folded: Rows) -> Iterator[bytes]:
+    """Keys of rows that differ, ascending; of checkpoints only those that both have."""
+    left, right = rows.scan(b"", _PAST_ALL_KEYS), folded.scan(b"", _PAST_ALL_KEYS)
+    kept, again = next(left, None), next(right, None)
+    while kept is not None or again is not None:
+        if again is None or (kept is not None and kept[0] < again[0]):
+            assert kept is not None
+            key, kept = kept[0], next(left, None)
+        elif kept is None or again[0] < kept[0]:
+            key, again = again[0], next(right, None)
+        else:
+            if kept != again:
+                yield kept[0]
+            kept, again = next(left, None), next(right, None)
+            continue
+        if key[:1] != b"C":
+            yield key
+
+
+def _named(key: bytes) -> str:
+    family = key[:1]
+    if family and family in _OF_A_SPACE:
+        try:
+            return f"the tables of space {keys.texts(key, 1)[0]!r}"
+        except ValueError:  # no key of ours
+            return "rows under keys that are none of ours"
+    rest = {b"M": "the head and its counts", b"Q": "the quarantine's rows", b"C": "the hash chain's checkpoints"}
+    return rest.get(family, "rows under keys that are none of ours")
 
 
 def _located(records: list[Record], partition: int, rows: Rows, codec: Codec) -> Problem:
@@ -79,5 +149,9 @@ def _was_folded(record: Record, rows: Rows, codec: Codec) -> bool:
         return False
     kept = rows.get(keys.event(event.space, record.offset))
     if kept is not None:
-        return decode(EventRow, kept).event == codec.encode(event)
-    return rows.get(keys.event_id(event.space, event.event_id)) is not None
+        return record.key == event.space.encode() and decode(EventRow, kept).event in (
+            record.value,
+            codec.encode(event),
+        )
+    known = rows.get(keys.event_id(event.space, event.event_id))
+    return known is not None and decode_offset(known) < record.offset

@@ -36,6 +36,7 @@ from streams.ports import Batch, Message, Position, Record
 DEFAULT_TOPIC = "slotlog.memory"
 BATCH_RECORDS = 5_000
 IDLE_CONSUMERS = 4
+SHORT_READ_OFFSETS = 2_000
 TOPIC_SETTINGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -79,6 +80,8 @@ _CONSUMER = {
     "fetch.queue.backoff.ms": 10,
     "queued.min.messages": 20_000,
 }
+# A short read pays for all that is fetched ahead of it: 5 ms instead of 30 ms for 200 records.
+_SHORT_CONSUMER = {**_CONSUMER, "max.partition.fetch.bytes": 65_536}
 _TRANSIENT = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
@@ -136,6 +139,7 @@ class _Clients:
         self.producer: Producer | None = None
         # Two pools: a fetch that is still under way would hold up a question on the same connection.
         self.readers: list[Consumer] = []
+        self.short_readers: list[Consumer] = []
         self.watermarks: list[Consumer] = []
 
 
@@ -255,8 +259,9 @@ class KafkaLog:
             return
         with clients.lock:
             producer, clients.producer = clients.producer, None
-            consumers = clients.readers + clients.watermarks
+            consumers = clients.readers + clients.short_readers + clients.watermarks
             clients.readers.clear()
+            clients.short_readers.clear()
             clients.watermarks.clear()
         for consumer in consumers:
             consumer.close()
@@ -314,13 +319,13 @@ class KafkaLog:
             return consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=self._timeout_s)
 
     @contextmanager
-    def _borrowed(self, pool: list[Consumer]) -> Iterator[Consumer]:
+    def _borrowed(self, pool: list[Consumer], settings: Mapping[str, object] = _CONSUMER) -> Iterator[Consumer]:
         """A consumer with nothing assigned, put back into its pool unless something went wrong with it."""
         clients = self._use()
         with clients.lock:
             consumer = pool.pop() if pool else None
         if consumer is None:
-            consumer = _make(Consumer, self._bootstrap, {**_CONSUMER, **self._config})
+            consumer = _make(Consumer, self._bootstrap, {**settings, **self._config})
         sound = False
         try:
             yield consumer
@@ -341,7 +346,10 @@ class KafkaLog:
                 consumer.close()
 
     def _batches(self, partition: int, start: int, stop: int) -> Iterator[Batch]:
-        with self._borrowed(self._use().readers) as consumer:
+        clients = self._use()
+        short = stop - start <= SHORT_READ_OFFSETS
+        pool, settings = (clients.short_readers, _SHORT_CONSUMER) if short else (clients.readers, _CONSUMER)
+        with self._borrowed(pool, settings) as consumer:
             consumer.assign([TopicPartition(self._topic, partition, start)])
             while start < stop:
                 records: list[Record] = []

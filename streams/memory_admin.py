@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from schemas.archive import Archived, read_archive, write_archive
-from schemas.errors import InvalidInput
+from schemas.errors import InvalidInput, StoreDamaged
 from streams.answers import Info, PartitionInfo, SpaceInfo
 from streams.catchup import Follower
 from streams.digest import combined, digests
-from streams.integrity import Problem, verify_log, verify_tables
+from streams.file_lock import FileLock
+from streams.integrity import Problem, fold_again, verify_log, verify_tables
 from streams.partitions import Partitions
 from streams.transfer import Progress, Target, Transferred, incoming, outgoing
+
+VERIFY_PREFIX, LOCK_NAME = "verify-", "lock"
+"""How a second fold's folder is named, beside the tables, and the lock in it while it is in use."""
 
 
 class Tending(Partitions):
@@ -83,6 +87,8 @@ class Tending(Partitions):
         The file is there whole or not at all.
         """
         final = Path(path)
+        if not final.name:
+            raise InvalidInput(f"{final} names no file")
         partial = final.with_name(f"{final.name}.partial")
         try:
             with self._lock, partial.open("wb") as file:
@@ -116,15 +122,10 @@ class Tending(Partitions):
             self._all_fresh()
             problems: list[Problem] = []
             for follower in self._followers:
-                found = verify_log(self._log, follower.head, follower.rows, self._codec)
-                if found is not None:
-                    problems.append(found)
-                    continue
-                with tempfile.TemporaryDirectory(dir=self._tables_folder, prefix="verify-") as folder:
-                    again = Follower(self._log, follower.head.partition, Path(folder) / "p", self._codec, hold=True)
-                    again.refresh()
-                    problems += verify_tables(follower.rows, again.rows)
-                    again.close()
+                try:
+                    problems += self._verify(follower)
+                except StoreDamaged as error:
+                    problems.append(Problem(None, str(error), in_tables=True))
             return problems
 
     def flaws(self) -> list[str]:
@@ -143,6 +144,23 @@ class Tending(Partitions):
         for follower in self._followers:
             spaces.update(digests(follower.rows))
         return combined(spaces), dict(sorted(spaces.items()))
+
+    def _verify(self, follower: Follower) -> list[Problem]:
+        found = verify_log(self._log, follower.head, follower.rows, self._codec)
+        if found is not None:
+            return [found]
+        self._tables_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._tables_folder, prefix=VERIFY_PREFIX) as folder:
+            lock = FileLock(Path(folder) / LOCK_NAME)  # says that the folder is in use, for as long as it is
+            lock.acquire(0.0)
+            try:
+                again = fold_again(self._log, follower.head, Path(folder) / "p", self._codec)
+                try:
+                    return verify_tables(follower.rows, again)
+                finally:
+                    again.close(flush=False)
+            finally:
+                lock.close()
 
     def _outgoing(self) -> Iterator[Archived]:
         self._all_fresh()

@@ -8,6 +8,7 @@ from itertools import islice
 from uuid import UUID
 
 from schemas.errors import InvalidView
+from schemas.events import PolicyRule, SlotDeclared
 from schemas.jsonform import parse_id
 from schemas.times import micros
 from streams import clock
@@ -74,6 +75,18 @@ class Reading(Partitions):
         with self._lock:
             reads, resolved = self._resolved(space, view)
             return schema(reads, space, resolved)
+
+    def policy_in_force(self, space: str, view: View = View()) -> tuple[PolicyRule, ...]:
+        """The rules of the trust policy that counts through the view, in order; empty when there is none."""
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return reads.judge(space, resolved).policy
+
+    def declarations(self, space: str, view: View = View()) -> list[SlotDeclared]:
+        """Every declaration of a slot that counts through the view, in the order they were made."""
+        with self._lock:
+            reads, resolved = self._resolved(space, view)
+            return reads.judge(space, resolved).declarations
 
     def known_at(self, space: str, event_id: UUID | str) -> Known:
         """What whoever wrote this event could know: the view up to the newest event they had been shown (`seen`), at

@@ -11,6 +11,7 @@ import msgspec
 
 from schemas import events as ev
 from schemas.checks import invalid_from
+from schemas.errors import InvalidEvent
 from schemas.events import Value
 from schemas.jsonform import parse_id
 from schemas.times import micros
@@ -112,13 +113,12 @@ class Ruling(Writes):
             rules: in order, the first whose `actors` pattern (`user:*`) matches applies: `starting_trust` of that
                 actor's facts, and `may_verify`, whether that actor's verdicts count. Without a matching rule facts
                 start as candidates and verdicts count.
+
+        Raises:
+            InvalidEvent: a rule is not one; it names which, and what is wrong with it.
         """
-        try:
-            made = tuple(msgspec.convert(rule, ev.PolicyRule, from_attributes=True) for rule in rules)
-        except msgspec.ValidationError as error:
-            raise invalid_from(error, ev.PolicySet) from error
         fields = self._common(space, session, actor, "main", None, None, None)
-        return self.append([ev.PolicySet(**fields, rules=made)])[0]
+        return self.append([ev.PolicySet(**fields, rules=_policy_rules(rules))])[0]
 
     def distrust(
         self,
@@ -157,3 +157,18 @@ class Ruling(Writes):
         """All that the actor `about` wrote counts again."""
         fields = self._common(space, session, actor, "main", None, None, None)
         return self.append([ev.ActorTrusted(**fields, about=about, reason=reason)])[0]
+
+
+def _policy_rules(given: Iterable[ev.PolicyRule | Mapping[str, Any]]) -> tuple[ev.PolicyRule, ...]:
+    shape = "each rule has actors, starting_trust (candidate, verified or rejected) and may_verify (true or false)"
+    try:
+        listed = None if isinstance(given, (str, Mapping)) else list(given)
+    except TypeError:
+        listed = None
+    if listed is None:
+        raise InvalidEvent("rules", f"must be a list of rules, not {type(given).__name__}", hint=shape)
+    try:
+        return msgspec.convert(listed, tuple[ev.PolicyRule, ...], from_attributes=True)
+    except msgspec.ValidationError as error:
+        found = invalid_from(error, ev.PolicySet)
+        raise InvalidEvent(f"rules{found.field}", found.problem, hint=shape) from error

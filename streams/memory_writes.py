@@ -9,7 +9,7 @@ from uuid import UUID
 
 from schemas import events as ev
 from schemas.checks import MAX_EVENT_BYTES, check_given
-from schemas.errors import InvalidEvent, StoreDamaged, StoreFull
+from schemas.errors import InvalidEvent, SlotlogError
 from schemas.events import Value
 from schemas.jsonform import from_json, id_text, parse_id
 from schemas.times import micros
@@ -240,7 +240,7 @@ class Writes(Partitions):
             if receipt.position.partition not in refreshed:
                 try:
                     follower.refresh()
-                except (StoreFull, StoreDamaged):  # the event is safe on the log; the next read says what is wrong
+                except SlotlogError:  # the events are safe on the log; the next read says what is wrong
                     return receipts
                 refreshed.add(receipt.position.partition)
             status, reason = self._status(self._current(receipt.space), receipt)
@@ -251,7 +251,7 @@ class Writes(Partitions):
         offset = receipt.position.offset
         if offset >= self._follower(receipt.space).head.next_offset:
             return "accepted", None
-        if reads.which_count(receipt.space, [offset])[0] is not None:
+        if reads.append_times(receipt.space, [offset])[0] is not None:
             event = reads.event_at(receipt.space, offset).event
             then = ResolvedView(receipt.position, 0)
             blocked = isinstance(event, ev.FactAsserted) and reads.is_blocked(receipt.space, event, then)

@@ -10,28 +10,23 @@ from uuid import UUID
 
 from schemas import events as ev
 from schemas.codec import Codec
-from schemas.errors import InvalidView, NotFound
+from schemas.errors import InvalidView
 from schemas.events import Value
-from schemas.jsonform import id_text
-from schemas.times import EARLIEST, Micros, instant, micros, rfc3339
+from schemas.times import Micros, instant, micros, rfc3339
 from streams import keys
-from streams.answers import Answer, Belief, Change, Claimed, Quarantined, Recorded, Session
+from streams.answers import Answer, Belief, Change, Claimed, Recorded
 from streams.belief import FOREVER, Claim, Run, contested, runs
+from streams.event_reads import EventReads
 from streams.hot import HotSlot, HotSlots, HotView
 from streams.ports import Position
 from streams.rows import (
     ClaimRow,
-    EventRow,
-    QuarantineRow,
     Rows,
-    SessionRow,
     SlotRow,
-    SpaceRow,
     TombstoneRow,
     decode,
-    decode_offset,
 )
-from streams.values import digest_of, same
+from streams.values import digest_of
 from streams.view import STANDS, Judge, ResolvedView, Rule, Standing, View, refuse_unanswerable
 
 HOT_CLAIMS = 128
@@ -45,20 +40,13 @@ class Bounds(NamedTuple):
     now: Micros
 
 
-class Reads:
+class Reads(EventReads):
     """Every read of one partition's rows."""
 
     def __init__(self, rows: Rows, partition: int, codec: Codec, hot: HotSlots | None = None) -> None:
         """`hot` keeps busy slots from one read to the next; whoever writes the rows keeps it true."""
-        self._rows = rows
-        self._partition = partition
-        self._codec = codec
+        super().__init__(rows, partition, codec)
         self._hot = HotSlots() if hot is None else hot
-
-    def position(self, offset: int) -> Position:
-        return Position(self._partition, offset)
-
-    # -- views
 
     def resolve(self, space: str, view: View, bounds: Bounds) -> ResolvedView:
         """What `view` means for `space` now.
@@ -81,20 +69,6 @@ class Reads:
 
     def judge(self, space: str, resolved: ResolvedView) -> Judge:
         return Judge(resolved, self._rules(space))
-
-    def offset_at(self, space: str, at: Micros) -> int:
-        """The last offset the space had by `at`, inclusive; -1 when it had none."""
-        row = self._space(space)
-        if row is None:
-            return -1
-        low, high = row.first_offset, row.last_offset + 1  # the answer's successor lies in [low, high]
-        while low < high:
-            found = next(self._rows.scan(keys.event(space, (low + high) // 2), keys.event(space, high)), None)
-            if found is None or decode(EventRow, found[1]).append_time > at:
-                high = (low + high) // 2
-            else:
-                low = keys.last_int(found[0]) + 1
-        return self.last_event_offset(space, low - 1)
 
     def _as_of(self, space: str, as_of: int | Position | datetime | None, bounds: Bounds) -> tuple[int, Micros | None]:
         """(offset, and the time when as_of is one)."""
@@ -129,16 +103,6 @@ class Reads:
             raise InvalidView(f"as_of {offset} is before the first retained offset {bounds.first}")
         return offset, None
 
-    def _append_time_at(self, space: str, offset: int) -> Micros:
-        """Append time of the space's last event up to `offset`, EARLIEST when there is none."""
-        found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
-        return EARLIEST if found is None else decode(EventRow, found[1]).append_time
-
-    def last_event_offset(self, space: str, offset: int) -> int:
-        """Offset of the space's last event up to `offset`, inclusive; -1 when there is none."""
-        found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
-        return -1 if found is None else keys.last_int(found[0])
-
     def _rules(self, space: str) -> Iterator[Rule]:
         row = self._space(space)
         if row is None or row.rules_changed < 0:
@@ -150,8 +114,6 @@ class Reads:
             if isinstance(event, ev.ActorDistrusted) and event.since_event is not None:
                 since = self.event(space, event.since_event).position.offset
             yield Rule(recorded.position.offset, append_time, event, since)
-
-    # -- beliefs
 
     def get(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> Answer:
         """What is believed at the view's instant."""
@@ -312,35 +274,6 @@ class Reads:
         offsets.update(rule.offset for rule in self._rules(space))
         return sorted(offset for offset in offsets if offset <= resolved.as_of.offset)
 
-    # -- events and sessions
-
-    def event_at(self, space: str, offset: int) -> Recorded:
-        """The event of the space at this very offset.
-
-        Raises:
-            NotFound: no event that counts is there.
-        """
-        data = self._rows.get(keys.event(space, offset))
-        if data is None:
-            raise NotFound(f"no event of space {space!r} is at offset {offset}")
-        return self._recorded(offset, data)
-
-    def event(self, space: str, event_id: bytes) -> Recorded:
-        """The event with this id.
-
-        Raises:
-            NotFound: the space has none that counts.
-        """
-        found = self.find(space, event_id)
-        if found is None:
-            raise NotFound(f"no event {id_text(event_id)} is known in space {space!r}")
-        return found
-
-    def find(self, space: str, event_id: bytes) -> Recorded | None:
-        """The event with this id, None when the space has none that counts."""
-        data = self._rows.get(keys.event_id(space, event_id))
-        return None if data is None else self.event_at(space, decode_offset(data))
-
     def timeline(
         self, space: str, resolved: ResolvedView, start: int = 0, entity: str | None = None, slot: str | None = None
     ) -> Iterator[Recorded]:
@@ -363,105 +296,7 @@ class Reads:
             event = self.event(space, target).event
         return getattr(event, "entity", None) == entity and (slot is None or getattr(event, "slot", None) == slot)
 
-    def _recorded(self, offset: int, data: bytes) -> Recorded:
-        row = decode(EventRow, data)
-        return Recorded(self.position(offset), instant(row.append_time), self._codec.decode(row.event))
-
-    def which_count(self, space: str, offsets: Sequence[int]) -> list[datetime | None]:
-        """For each offset the append time of the event of `space` there, None where none counts."""
-        rows = self._rows.get_many([keys.event(space, offset) for offset in offsets])
-        return [None if data is None else instant(decode(EventRow, data).append_time) for data in rows]
-
-    def append_time_of(self, space: str, offset: int) -> Micros | None:
-        """The append time that counts of the event of `space` at this very offset, None when none counts there."""
-        data = self._rows.get(keys.event(space, offset))
-        return None if data is None else decode(EventRow, data).append_time
-
-    def session(self, space: str, name: str) -> Session:
-        """
-        Raises:
-            NotFound: the space knows no such session.
-        """
-        data = self._rows.get(keys.session(space, name))
-        if data is None:
-            raise NotFound(f"space {space!r} has no session {name!r}", hint="slotlog sessions lists them")
-        return self._session(name, decode(SessionRow, data))
-
-    def sessions(self, space: str) -> Iterator[Session]:
-        """Sessions of the space, in the order of their names."""
-        for key, data in self._rows.scan(*keys.sessions_of(space)):
-            yield self._session(keys.texts(key, 2)[1], decode(SessionRow, data))
-
-    def session_offsets(self, space: str, name: str, start: int, stop: int) -> Iterator[int]:
-        """Offsets of the session's events from `start`, inclusive, to `stop`, exclusive."""
-        first = keys.session_event(space, name, start)
-        for key, _ in self._rows.scan(first, keys.session_event(space, name, stop)):
-            yield keys.last_int(key)
-
-    def _session(self, name: str, row: SessionRow) -> Session:
-        first, last = self.position(row.first_offset), self.position(row.last_offset)
-        return Session(name, row.agent, row.events, first, last, row.ended, row.outcome)
-
-    # -- the rest
-
-    def slots(self, space: str) -> Iterator[tuple[str, str]]:
-        """(entity, slot) of every slot of which anything was ever said, by entity, then slot."""
-        for key, _ in self._rows.scan(*keys.slots_of(space)):
-            _, entity, slot = keys.texts(key, 3)
-            yield entity, slot
-
-    def touched(self, space: str, start: int, stop: int) -> set[tuple[str, str]]:
-        """(entity, slot) that events from offset `start`, inclusive, to `stop`, exclusive, say something about."""
-        found = set()
-        for _, data in self._rows.scan(keys.event(space, start), keys.event(space, stop)):
-            event = self._codec.decode(decode(EventRow, data).event)
-            target = getattr(event, "target", None)
-            if target is not None:
-                event = self.event(space, target).event
-            entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
-            if entity is not None and slot is not None:
-                found.add((entity, slot))
-        return found
-
-    def rules_changed(self, space: str) -> int:
-        """Offset of the newest event that rules the whole space, -1 when there is none."""
-        row = self._space(space)
-        return -1 if row is None else row.rules_changed
-
-    def spaces(self) -> Iterator[tuple[str, SpaceRow]]:
-        """Every space of the partition, in the order of their names."""
-        for key, data in self._rows.scan(*keys.spaces()):
-            yield keys.texts(key, 1)[0], decode(SpaceRow, data)
-
-    def quarantined(self) -> Iterator[Quarantined]:
-        """Every record that does not count, ascending by offset."""
-        for key, data in self._rows.scan(*keys.quarantine()):
-            row = decode(QuarantineRow, data)
-            yield Quarantined(
-                self.position(keys.last_int(key)),
-                row.code,
-                row.reason,
-                instant(row.append_time),
-                row.space,
-                None if row.event_id is None else UUID(bytes=row.event_id),
-            )
-
-    def quarantined_at(self, offset: int) -> QuarantineRow | None:
-        data = self._rows.get(keys.quarantined(offset))
-        return None if data is None else decode(QuarantineRow, data)
-
-    def knows_claim(self, space: str, entity: str, slot: str, value: Value | None) -> bool:
-        """Whether any fact or end of the slot, whatever became of it, carries `value` (None: any)."""
-        for _, data in self._rows.scan(*keys.claims_of(keys.slot_part(space, entity, slot))):
-            if value is None or same(decode(ClaimRow, data).value, value):
-                return True
-        return False
-
     def is_blocked(self, space: str, event: ev.FactAsserted, resolved: ResolvedView) -> bool:
         """Whether a tombstone covers the asserted value."""
         covered = self._covered(keys.slot_part(space, event.entity, event.slot), self.judge(space, resolved))
         return covered is not None and covered(event.value)
-
-    def _space(self, space: str) -> SpaceRow | None:
-        data = self._rows.get(keys.space(space))
-        return None if data is None else decode(SpaceRow, data)

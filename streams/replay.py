@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from schemas.codec import Codec
+from schemas.times import instant
 from streams.answers import Recorded
 from streams.ports import Log, Record
 from streams.reads import Reads
 
-WINDOW_EVENTS = 500
+FIRST_WINDOW_EVENTS = 100
+WINDOW_EVENTS = 5_000
 JOINED_GAP = 256
 
 CurrentReads = Callable[[], Reads]
@@ -24,10 +26,9 @@ def replay_session(
 
     The first is found through the session's own rows, so it takes as long in a long log as in a short one.
     """
-    while True:
-        offsets = list(islice(reads().session_offsets(space, session, start, stop), WINDOW_EVENTS))
-        if not offsets:
-            return
+    window = FIRST_WINDOW_EVENTS
+    while offsets := list(islice(reads().session_offsets(space, session, start, stop), window)):
+        window = WINDOW_EVENTS
         wanted = set(offsets)
         for first, last in _runs(offsets):
             for batch in log.read(partition, first, last + 1):
@@ -48,10 +49,10 @@ def replay_space(
 
 def _recorded(records: list[Record], reads: Reads, codec: Codec, space: str) -> Iterator[Recorded]:
     """Those of `records` that count, decoded from the log's own bytes."""
-    append_times = reads.which_count(space, [record.offset for record in records])
+    append_times = reads.append_times(space, [record.offset for record in records])
     for record, append_time in zip(records, append_times, strict=True):
         if append_time is not None and record.value is not None:
-            yield Recorded(reads.position(record.offset), append_time, codec.decode(record.value))
+            yield Recorded(reads.position(record.offset), instant(append_time), codec.decode(record.value))
 
 
 def _runs(offsets: list[int]) -> Iterator[tuple[int, int]]:

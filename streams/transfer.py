@@ -7,8 +7,9 @@ quarantined stays so. Records that change nothing, the duplicates, are left out,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from schemas.archive import Archived
 from schemas.codec import Codec
@@ -24,8 +25,7 @@ Progress = Callable[[int], None]
 """Called with the number of records read so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transferred:
+class Transferred(msgspec.Struct, frozen=True):
     """How many records were appended to the target, and how many it had already."""
 
     appended: int
@@ -49,7 +49,7 @@ def _as_counted(record: Record, reads: Reads) -> Archived | None:
     if refused is not None:
         append_time, mark = refused.append_time, f"{refused.code}: {refused.reason}"
     else:
-        counted = reads.append_time_of((record.key or b"").decode(errors="replace"), record.offset)
+        counted = reads.append_times((record.key or b"").decode(errors="replace"), [record.offset])[0]
         if counted is None:
             return None
         append_time, mark = counted, None

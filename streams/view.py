@@ -7,11 +7,12 @@ same answer for ever. `Judge` answers, for one space through one resolved View, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from schemas import events as ev
 from schemas.errors import InvalidView
@@ -20,8 +21,7 @@ from streams.ports import Position
 from streams.rows import ClaimRow, Mark
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What a reader looks through. Nothing shared moves: every call brings its own.
 
     as_of: only events up to this one count, inclusive: an offset in the space's partition, a Position, or an aware
@@ -42,8 +42,7 @@ class View:
     without_actors: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedView:
+class ResolvedView(msgspec.Struct, frozen=True):
     """What a View meant: `as_of` is the position of the last event that counts (offset -1: none does), `valid_at` the
     instant in µs. `view()` asks for exactly that again."""
 
@@ -147,6 +146,11 @@ class Judge:
     def has_policy(self) -> bool:
         """Whether any trust policy counts."""
         return bool(self._policies)
+
+    @property
+    def policy(self) -> tuple[ev.PolicyRule, ...]:
+        """The rules of the newest policy that counts, in order."""
+        return self._policies[-1][1].rules if self._policies else ()
 
     @property
     def hides_nobody(self) -> bool:
