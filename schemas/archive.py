@@ -52,6 +52,11 @@ _SCHEMA = fastavro.parse_schema(
     }
 )
 _pack = msgspec.msgpack.Encoder().encode
+_UNREADABLE = (
+    ValueError, EOFError, KeyError, IndexError, TypeError, AttributeError, OverflowError, MemoryError, zlib.error,
+    fastavro.schema.SchemaParseException,
+)  # fmt: skip
+"""What fastavro raises on bytes that are no container file, or no longer one."""
 
 
 class Archived(NamedTuple):
@@ -101,10 +106,10 @@ def read_archive(path: Path) -> Iterator[Archived]:
     with file:
         try:
             reader = fastavro.reader(file)
-        except (ValueError, EOFError, KeyError, IndexError, TypeError) as error:
+        except _UNREADABLE as error:
             raise InvalidInput(f"{path} is no archive: it does not begin as an Avro container file does") from error
         version = str(reader.metadata.get(_VERSION_KEY, ""))
-        if not version.isdigit():
+        if not (version.isascii() and version.isdigit()):
             raise InvalidInput(f"{path} is an Avro file, and no archive of slotlog")
         if int(version) > FORMAT:
             raise FormatTooNew(
@@ -115,22 +120,26 @@ def read_archive(path: Path) -> Iterator[Archived]:
 
 
 def _checked(reader: Iterable[Any], path: Path) -> Iterator[Archived]:
-    chain, last, count = bytes(32), "nothing", 0
+    chain, last, count, ended = bytes(32), "nothing", 0, False
     try:
         for fields in reader:
             record = _record(fields)
+            if ended:
+                raise StoreDamaged(f"{path} goes on after its end: the last good record is {last}")
             if fields["kind"] == "end":
                 if fields["chain"] != chain or record.offset != count:
                     raise StoreDamaged(f"{path} is damaged at its end: the last good record is {last}")
-                return
+                ended = True
+                continue
             chain = _next(chain, record)
             if fields["chain"] != chain:
                 raise StoreDamaged(f"{path} is damaged after {last}: what follows is not what was written")
             last, count = f"{record.partition}:{record.offset}", count + 1
             yield record
-    except (ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError, MemoryError, zlib.error) as error:
+    except _UNREADABLE as error:
         raise StoreDamaged(f"{path} is damaged or cut off: the last good record is {last}") from error
-    raise StoreDamaged(f"{path} is cut off: the last good record is {last}")
+    if not ended:
+        raise StoreDamaged(f"{path} is cut off: the last good record is {last}")
 
 
 def _next(chain: bytes, record: Archived) -> bytes:

@@ -76,17 +76,17 @@ class EventReads:
                 high = (low + high) // 2
             else:
                 low = keys.last_int(found[0]) + 1
-        return self.last_event_offset(space, low - 1)
+        return self.last_event(space, low - 1)[0]
 
-    def _append_time_at(self, space: str, offset: int) -> Micros:
-        """Append time of the space's last event up to `offset`, EARLIEST when there is none."""
+    def last_event(self, space: str, offset: int) -> tuple[int, Micros]:
+        """(offset, append time) of the space's last event up to `offset`, inclusive; (-1, EARLIEST) when none is."""
         found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
-        return EARLIEST if found is None else decode(EventRow, found[1]).append_time
+        return (-1, EARLIEST) if found is None else (keys.last_int(found[0]), decode(EventRow, found[1]).append_time)
 
-    def last_event_offset(self, space: str, offset: int) -> int:
-        """Offset of the space's last event up to `offset`, inclusive; -1 when there is none."""
-        found = next(self._rows.scan(keys.event(space, 0), keys.event(space, offset + 1), reverse=True), None)
-        return -1 if found is None else keys.last_int(found[0])
+    def id_at(self, space: str, offset: int) -> bytes | None:
+        """The id of the event of the space at this very offset, None when none counts there."""
+        data = self._rows.get(keys.event(space, offset))
+        return None if data is None else self._codec.decode(decode(EventRow, data).event).event_id
 
     def session(self, space: str, name: str) -> Session:
         """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from schemas.archive import Archived, read_archive, write_archive
-from schemas.errors import InvalidInput, StoreDamaged
+from schemas.errors import InvalidInput, StoreDamaged, StoreFull
 from streams.answers import Info, PartitionInfo, SpaceInfo
 from streams.catchup import Follower
 from streams.digest import combined, digests
@@ -97,9 +99,13 @@ class Tending(Partitions):
                 os.fsync(file.fileno())
             partial.replace(final)
         except OSError as error:
-            raise InvalidInput(f"{final} can't be written: {error.strerror}") from error
+            problem = f"{final} can't be written: {error.strerror}"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise StoreFull(problem, hint="make room, then repeat") from error
+            raise InvalidInput(problem) from error
         finally:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # there is none, or its folder is none
+                partial.unlink()
         return count
 
     def import_(self, path: str | Path, progress: Progress | None = None) -> Transferred:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from schemas.errors import InvalidView
@@ -13,14 +14,16 @@ from schemas.jsonform import parse_id
 from schemas.times import micros
 from streams import clock
 from streams.answers import Answer, Belief, Change, Known, Quarantined, Recorded, Session
-from streams.compare import Difference, diff
-from streams.explain import Explanation, explain
-from streams.inference import SlotSchema, schema
 from streams.partitions import Partitions
 from streams.ports import Position
 from streams.reads import Bounds, Reads
 from streams.replay import replay_session, replay_space
 from streams.view import ResolvedView, View
+
+if TYPE_CHECKING:
+    from streams.compare import Difference
+    from streams.explain import Explanation
+    from streams.inference import SlotSchema
 
 Point = int | Position | datetime
 _PAGE_EVENTS = 500
@@ -59,19 +62,25 @@ class Reading(Partitions):
 
     def explain(self, space: str, entity: str, slot: str, view: View = View()) -> Explanation:
         """Why the slot answers as it does: every claim about it with its event, what was said of it and its outcome."""
+        from streams.explain import explain
+
         with self._lock:
             reads, resolved = self._resolved(space, view)
             return explain(reads, space, entity, slot, resolved)
 
     def diff(self, space: str, view_a: View, view_b: View = View()) -> list[Difference]:
         """Slots whose answers through the two views differ in value or trust, by entity, then slot."""
+        from streams.compare import diff
+
         with self._lock:
-            reads, first = self._resolved(space, view_a)
-            _, second = self._resolved(space, view_b)
+            _, first = self._resolved(space, view_a)
+            reads, second = self._resolved(space, view_b)
             return diff(reads, space, first, second)
 
     def schema(self, space: str, view: View = View()) -> list[SlotSchema]:
         """Every slot by name: inferred types, counts, what is declared, and a suggested cardinality with evidence."""
+        from streams.inference import schema
+
         with self._lock:
             reads, resolved = self._resolved(space, view)
             return schema(reads, space, resolved)
@@ -100,9 +109,7 @@ class Reading(Partitions):
             recorded = reads.event(space, parse_id(event_id))
             seen = None if recorded.event.seen is None else reads.find(space, recorded.event.seen)
             offset = recorded.position.offset - 1 if seen is None else seen.position.offset
-            resolved = ResolvedView(
-                reads.position(reads.last_event_offset(space, offset)), micros(recorded.append_time)
-            )
+            resolved = ResolvedView(reads.position(reads.last_event(space, offset)[0]), micros(recorded.append_time))
             return Known(resolved, assumed=seen is None)
 
     def timeline(
@@ -139,7 +146,7 @@ class Reading(Partitions):
 
         def current() -> Reads:
             with self._lock:
-                return self._current(space)
+                return self._fresh(space)
 
         if session is None:
             first = max(first, self._log.start(partition))
@@ -165,8 +172,7 @@ class Reading(Partitions):
         start = 0
         while True:
             with self._lock:
-                self._check_open()
-                page = list(islice(self._current(space).timeline(space, resolved, start, entity, slot), _PAGE_EVENTS))
+                page = list(islice(self._fresh(space).timeline(space, resolved, start, entity, slot), _PAGE_EVENTS))
             yield from page
             if len(page) < _PAGE_EVENTS:
                 return
@@ -189,5 +195,7 @@ class Reading(Partitions):
         head = self._follower(space).head
         first = 0 if view.as_of is None else self._log.start(head.partition)
         resolved = reads.resolve(space, view, Bounds(first, head.next_offset, clock.now_micros()))
-        self._seen[space] = resolved.as_of.offset
+        offset = resolved.as_of.offset
+        if self._seen.get(space, (-1, None))[0] != offset:
+            self._seen[space] = (offset, reads.id_at(space, offset))
         return reads, resolved

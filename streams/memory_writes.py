@@ -197,7 +197,7 @@ class Writes(Partitions):
             "branch": branch,
             "cause": None if cause is None else parse_id(cause, "cause"),
             "subject": subject,
-            "seen": self._seen_in(space),
+            "seen": self._seen.get(space, (-1, None))[1],  # the newest event of the last answer about the space
         }
 
     def _prepared(self, given: ev.Event | Mapping[str, Any], door: Door) -> tuple[ev.Event, Message]:
@@ -219,14 +219,6 @@ class Writes(Partitions):
             identity, recorded_at = _identity(given.get("event_id"))
             filled = {"event_id": identity, "recorded_at": recorded_at, **filled}
         return filled
-
-    def _seen_in(self, space: str) -> bytes | None:
-        """Id of the newest event in the last answer that this Memory gave about the space."""
-        with self._lock:
-            offset = self._seen.get(space, -1)
-            if offset < 0:
-                return None
-            return self._current(space).event_at(space, offset).event.event_id
 
     def _settled(self, receipts: list[Receipt]) -> list[Receipt]:
         """What became of the events where this process folds; `accepted` where another one does, or not yet."""

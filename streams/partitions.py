@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import threading
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ class Partitions:
         self._max_value_bytes = max_value_bytes
         self._lock = threading.RLock()
         self._closed = False
-        self._seen: dict[str, int] = {}
+        self._seen: dict[str, tuple[int, bytes | None]] = {}
         self._tables_folder = opened.tables
         self._followers = [
             Follower(self._log, partition, opened.tables / f"p{partition}", self._codec, hold=hold)
@@ -75,6 +74,8 @@ class Partitions:
 
 
 def _login() -> str:
+    import getpass
+
     try:
         return f"user:{getpass.getuser()}"
     except (KeyError, OSError):  # a user id without a name, as in many containers

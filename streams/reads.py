@@ -55,13 +55,13 @@ class Reads(EventReads):
             InvalidView: it names what no log or this log can't answer.
         """
         refuse_unanswerable(view)
-        offset, by_time = self._as_of(space, view.as_of, bounds)
+        limit, by_time = self._as_of(space, view.as_of, bounds)
+        offset, append_time = self.last_event(space, limit)
         if view.valid_at is not None:
             valid_at = micros(view.valid_at, "valid_at")
         elif by_time is not None:
             valid_at = by_time
         else:
-            append_time = self._append_time_at(space, offset)
             valid_at = append_time if view.as_of is not None else max(bounds.now, append_time)
         return ResolvedView(
             self.position(offset), valid_at, view.branch, view.trust, tuple(sorted(set(view.without_actors)))
@@ -73,11 +73,10 @@ class Reads(EventReads):
     def _as_of(self, space: str, as_of: int | Position | datetime | None, bounds: Bounds) -> tuple[int, Micros | None]:
         """(offset, and the time when as_of is one)."""
         if as_of is None:
-            row = self._space(space)
-            return (-1 if row is None else row.last_offset), None
+            return bounds.next - 1, None
         if isinstance(as_of, datetime):
             at = micros(as_of, "as_of")
-            if at > max(bounds.now, self._append_time_at(space, bounds.next)):
+            if at > max(bounds.now, self.last_event(space, bounds.next - 1)[1]):
                 raise InvalidView(
                     f"as_of {rfc3339(at)} is in the future", hint="valid_at may be; as_of is what was known"
                 )

@@ -2,6 +2,9 @@
 
 Every record is carried with the marks of a copy (`envelope.py`), so the append time that counts survives, and what was
 quarantined stays so. Records that change nothing, the duplicates, are left out, and so is what the target has already.
+
+Where the target has events of the same space, the moved ones come after them, and their append times are never before
+theirs. An event whose id is there with other content becomes a conflict there, as it would if it were written.
 """
 
 from __future__ import annotations
@@ -13,23 +16,28 @@ import msgspec
 
 from schemas.archive import Archived
 from schemas.codec import Codec
-from schemas.errors import UndecodableEvent
+from schemas.errors import InvalidInput, UndecodableEvent
+from schemas.events import Event
 from streams.catchup import Follower
 from streams.envelope import copied
+from streams.limits import check_limits
 from streams.ports import Log, Message, Record
 from streams.reads import Reads
 
 _BATCH_RECORDS = 1_000
+_MARK_CHARACTERS_MAX = 2_000
 
 Progress = Callable[[int], None]
 """Called with the number of records read so far."""
 
 
 class Transferred(msgspec.Struct, frozen=True):
-    """How many records were appended to the target, and how many it had already."""
+    """How many records were appended to the target, and how many it had already. `left_out`: what a foreign producer
+    wrote that never counted and is larger than a log of ours takes."""
 
     appended: int
     known: int
+    left_out: int = 0
 
 
 def outgoing(log: Log, followers: Iterable[Follower]) -> Iterator[Archived]:
@@ -47,7 +55,7 @@ def outgoing(log: Log, followers: Iterable[Follower]) -> Iterator[Archived]:
 def _as_counted(record: Record, reads: Reads) -> Archived | None:
     refused = reads.quarantined_at(record.offset)
     if refused is not None:
-        append_time, mark = refused.append_time, f"{refused.code}: {refused.reason}"
+        append_time, mark = refused.append_time, f"{refused.code}: {refused.reason}"[:_MARK_CHARACTERS_MAX]
     else:
         counted = reads.append_times((record.key or b"").decode(errors="replace"), [record.offset])[0]
         if counted is None:
@@ -60,16 +68,16 @@ def _as_counted(record: Record, reads: Reads) -> Archived | None:
 
 def incoming(records: Iterable[Archived], target: Target, progress: Progress | None = None) -> Transferred:
     """Append what the target does not have yet, in batches, in the order given."""
-    appended = known = 0
+    appended = read = 0
     waiting = iter(records)
     while batch := list(islice(waiting, _BATCH_RECORDS)):
         messages = target.missing(batch)
         target.log.append(messages)
         appended += len(messages)
-        known += len(batch) - len(messages)
+        read += len(batch)
         if progress is not None:
-            progress(appended + known)
-    return Transferred(appended, known)
+            progress(read)
+    return Transferred(appended, read - appended - target.left_out, target.left_out)
 
 
 class Target:
@@ -80,6 +88,7 @@ class Target:
         self, log: Log, codec: Codec, fresh: Callable[[str], Reads], quarantined: Iterable[tuple[bytes, bytes]]
     ) -> None:
         self.log = log
+        self.left_out = 0
         self._codec = codec
         self._fresh = fresh
         self._quarantined = set(quarantined)
@@ -87,31 +96,53 @@ class Target:
     def missing(self, records: list[Archived]) -> list[Message]:
         """Messages for those of `records` that the target does not have."""
         found: list[Message] = []
-        seen: set[tuple[str, bytes]] = set()
+        coming: dict[tuple[str, bytes], Event] = {}
         reads: dict[str, Reads] = {}
         for record in records:
             if record.quarantined is not None:
-                if (record.key, record.value) in self._quarantined:
+                if not self._is_news(record):
                     continue
-                self._quarantined.add((record.key, record.value))
             else:
-                space, event_id = self._identity(record)
-                if space not in reads:
-                    reads[space] = self._fresh(space)
-                if (space, event_id) in seen or reads[space].find(space, event_id) is not None:
+                event = self._event(record)
+                if event.space not in reads:
+                    reads[event.space] = self._fresh(event.space)
+                known = coming.get((event.space, event.event_id))
+                if known is None and (recorded := reads[event.space].find(event.space, event.event_id)) is not None:
+                    known = recorded.event
+                if known is None:
+                    coming[event.space, event.event_id] = event
+                elif self._codec.encode(known) == self._codec.encode(event) or not self._is_news(record):
                     continue
-                seen.add((space, event_id))
-            found.append(_message(record))
+            message = _message(record)
+            if record.quarantined is not None and not _fits(message):
+                self.left_out += 1
+                continue
+            found.append(message)
         return found
 
-    def _identity(self, record: Archived) -> tuple[str, bytes]:
+    def _is_news(self, record: Archived) -> bool:
+        """Whether the target does not have a record that does not count there, which it will have from now on."""
+        identity = record.key, record.value
+        if identity in self._quarantined:
+            return False
+        self._quarantined.add(identity)
+        return True
+
+    def _event(self, record: Archived) -> Event:
         try:
-            event = self._codec.decode(record.value)
+            return self._codec.decode(record.value)
         except UndecodableEvent as error:
             raise UndecodableEvent(
                 f"record {record.partition}:{record.offset} counts and can't be read: {error}"
             ) from error
-        return event.space, event.event_id
+
+
+def _fits(message: Message) -> bool:
+    try:
+        check_limits([message])
+    except InvalidInput:
+        return False
+    return True
 
 
 def _message(record: Archived) -> Message:

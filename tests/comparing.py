@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import reference
+
 from schemas.times import micros
 from streams.answers import Answer, Belief, Change
 from streams.memory import Memory
@@ -77,7 +78,9 @@ def expected(belief: reference.Belief) -> Shape:
     )
 
 
-def check_slot(reads: AnyReads, space: str, oracle: reference.Space, lens: reference.Lens, entity: str, slot: str) -> None:
+def check_slot(
+    reads: AnyReads, space: str, oracle: reference.Space, lens: reference.Lens, entity: str, slot: str
+) -> None:
     """get and history of one slot, through one lens."""
     view, through = resolved(lens), oracle.through(lens)
     answer = reads.get(space, entity, slot, view)

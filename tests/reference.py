@@ -233,8 +233,8 @@ class Through:
 
     def cardinality(self, entity: str, slot: str) -> str:
         declared = [entry.event for entry in self.of(ev.SlotDeclared) if entry.event.slot == slot]
-        kind = entity.split(":")[0] if ":" in entity else None
-        special = [event.cardinality for event in declared if event.entity_kind is not None and event.entity_kind == kind]
+        kind = entity.partition(":")[0] if ":" in entity else None
+        special = [event.cardinality for event in declared if kind is not None and event.entity_kind == kind]
         general = [event.cardinality for event in declared if event.entity_kind is None]
         return ([*["one"], *general, *special])[-1]
 
@@ -259,7 +259,8 @@ class Through:
         instants = self.instants(entity, slot)
         found = []
         for key, value in values.items():
-            for start, stop in _stretches(instants, [_believed(claims, t, many).get(key) is not None for t in instants]):
+            believed = [key in _believed(claims, t, many) for t in instants]
+            for start, stop in _stretches(instants, believed):
                 asked = at if at is not None and start <= at and (stop is None or at < stop) else start
                 top = _believed(claims, asked, many)[key]
                 inside = [t for t in instants if start <= t and (stop is None or t < stop)]

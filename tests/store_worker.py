@@ -38,6 +38,11 @@ def acknowledged(lines: list[str]) -> list[tuple[int, str]]:
     return [(int(offset), identity) for offset, identity in found]
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def _fact(name: str, number: int) -> ev.Event:
     return ev.FactAsserted(
         event_id=new_event_id(),
@@ -60,7 +65,7 @@ def write(memory: Memory, name: str, total: int) -> None:
         if not batch:
             return
         for receipt in memory.append(batch):
-            print(receipt.position.offset, receipt.event_id, flush=True)
+            _say(f"{receipt.position.offset} {receipt.event_id}")
         number += len(batch)
         if turn % 3 == 0:
             memory.entity(SPACE, f"user:{turn % 5}")
@@ -69,7 +74,7 @@ def write(memory: Memory, name: str, total: int) -> None:
 def rebuild(memory: Memory) -> None:
     while True:
         memory.rebuild()
-        print("rebuilt", flush=True)
+        _say("rebuilt")
 
 
 def follow(memory: Memory, total: int) -> None:
@@ -80,7 +85,7 @@ def follow(memory: Memory, total: int) -> None:
         newest = offset
         memory.entity(SPACE, "user:1")
         if sum(space.events for space in memory.info().spaces) >= total:
-            print(memory.digest()[0], flush=True)
+            _say(memory.digest()[0])
             return
 
 

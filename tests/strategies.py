@@ -6,12 +6,14 @@ A history is drawn as small frozen steps and built from them without chance, so 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from reference import Space
 
@@ -38,14 +40,17 @@ CODEC = Codec()
 
 
 def examples(count: int, *, steps: int | None = None) -> settings:
-    """Settings of a property: `count` examples, times SLOTLOG_PROPERTY_EXAMPLES when that is set."""
+    """Settings of a property: `count` examples, times SLOTLOG_PROPERTY_EXAMPLES when that is set. A failure prints how
+    to reproduce it, after shrinking unless SLOTLOG_PROPERTY_SHRINK is 0."""
     times = float(os.environ.get("SLOTLOG_PROPERTY_EXAMPLES", "1"))
+    shrink = os.environ.get("SLOTLOG_PROPERTY_SHRINK", "1") != "0"
     more = {} if steps is None else {"stateful_step_count": steps}
     return settings(
         max_examples=max(1, int(count * times)),
         deadline=None,
         print_blob=True,
         database=None,
+        phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain) or shrink],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         **more,
     )
@@ -96,9 +101,9 @@ class Earlier:
 
 _steps = st.integers(0, 6)
 _back = st.integers(0, 7)
-_entity = st.sampled_from((ENTITIES[0], ENTITIES[0], *ENTITIES))
-_slot = st.sampled_from((SLOTS[0], SLOTS[0], *SLOTS))
-_value = st.sampled_from(VALUES)
+_entity = st.sampled_from((*[ENTITIES[0]] * 5, *ENTITIES))
+_slot = st.sampled_from((*[SLOTS[0]] * 5, *SLOTS))
+_value = st.sampled_from((*[VALUES[0]] * 4, *VALUES))
 _few_values = st.sampled_from(VALUES[:3])
 
 
@@ -216,7 +221,6 @@ _OTHERS = (
         kind=st.sampled_from((None, "user", "org")),
         cardinality=st.sampled_from(("one", "many")),
     ),
-    _step("policy", _policy, rules=_rules),
     _step(
         "distrust",
         _distrust,
@@ -229,15 +233,30 @@ _OTHERS = (
     _step("twin", _twin, back=_back),
     _step("observe", lambda e: ev.Observed(**e.common, role="user", text="hello")),
 )
-_WEIGHTED = (*[_asserting] * 9, *[_ending] * 3, *[_reviewing] * 3, *_OTHERS)
-steps = st.integers(0, len(_WEIGHTED) - 1).flatmap(_WEIGHTED.__getitem__)
+_POLICY = _step("policy", _policy, rules=_rules)
 
 
-def histories(*, max_size: int = 16) -> st.SearchStrategy[list[Step]]:
-    """Steps of one space's log; long ones are as frequent as short ones."""
+def _one_of(weighted: Sequence[st.SearchStrategy[Step]]) -> st.SearchStrategy[Step]:
+    """As often as they are named; `st.one_of` names each but once."""
+    return st.integers(0, len(weighted) - 1).flatmap(weighted.__getitem__)
+
+
+steps = _one_of((*[_asserting] * 9, *[_ending] * 3, *[_reviewing] * 3, _POLICY, *_OTHERS))
+unjudged = _one_of((*[_asserting] * 9, *[_ending] * 3, *_OTHERS))
+
+
+def histories(*, max_size: int = 16, of: st.SearchStrategy[Step] = steps) -> st.SearchStrategy[list[Step]]:
+    """Steps of one space's log; long ones are as frequent as short ones. `unjudged` ones hold no verdict, no policy."""
     return st.one_of(
-        st.lists(steps, min_size=1, max_size=max_size), st.lists(steps, min_size=max_size // 2, max_size=max_size)
+        st.lists(of, min_size=1, max_size=max_size), st.lists(of, min_size=max_size // 2, max_size=max_size)
     )
+
+
+@contextmanager
+def busy_slots(*, claims: int = 1, chunk: int = 2) -> Iterator[None]:
+    """Every slot with so many claims is read as a busy one, in chunks of so many."""
+    with patch("streams.reads.HOT_CLAIMS", claims), patch("streams.hot.CHUNK_CLAIMS", chunk):
+        yield
 
 
 @dataclass(frozen=True)
@@ -248,12 +267,15 @@ class History:
     times: tuple[int, ...]
 
     def records(self) -> list[Record]:
-        return [record(event, offset, time) for offset, (event, time) in enumerate(zip(self.events, self.times))]
+        return [
+            record(event, offset, time)
+            for offset, (event, time) in enumerate(zip(self.events, self.times, strict=True))
+        ]
 
     def reference(self, space: str = SPACE) -> Space:
         """The oracle over the same events."""
         oracle = Space()
-        for offset, (event, time) in enumerate(zip(self.events, self.times)):
+        for offset, (event, time) in enumerate(zip(self.events, self.times, strict=True)):
             if event.space == space:
                 oracle.append(offset, time, event)
         return oracle

@@ -73,9 +73,10 @@ def test_replay_tells_every_planted_session_whole_and_in_order(broker: Broker, t
     result = run("replay", tmp_path, "--broker", str(broker.folder))
     places = [f"{place}-{size}" for size in (50, 500) for place in ("start", "middle", "end")]
     for store in ("embedded", "kafka"):
-        assert list(result[store]["long"]) == places
-        assert list(result[store]["short"]) == [*places[:3], "whole-500"]
-        assert list(result[store]["ratios"]) == places
+        logs = result[store]["logs"]
+        assert list(logs["12000"]) == list(logs["4000"]) == places
+        assert list(logs["1000"]) == [*places[:3], "whole-500"]
+        assert [list(found) for found in result[store]["ratios"].values()] == [places, places]
 
 
 def test_decode_gives_back_every_type_as_it_was(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The fold: whatever the batches, the garbage between and the tables underneath, the same records make the same rows."""
+"""The fold: whatever the batches, the garbage between and the tables underneath, one log makes the same rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from reference import Lens
 from strategies import BASE, CODEC, ENTITIES, SLOTS, SPACE, STEP, Step, built, examples, folded, histories
 
 from schemas import events as ev
-from schemas.times import instant
+from schemas.times import instant, micros
 from streams.clock import now_micros
 from streams.digest import digests
+from streams.envelope import copied
 from streams.fold import fold
 from streams.memory import Memory
 from streams.overlay import Empty, Overlay
@@ -63,6 +64,53 @@ def test_what_counts_agrees_with_the_reference(given_steps: list[Step]) -> None:
     }
     counts = list(fates.values()).count
     assert (head.applied, head.duplicates, head.quarantined) == (counts("counts"), counts("duplicate"), len(refused))
+
+
+@examples(60)
+@given(given_steps=histories(max_size=10), gaps=st.lists(st.integers(0, 5_000), min_size=10, max_size=10))
+def test_gaps_between_offsets_change_no_digest(given_steps: list[Step], gaps: list[int]) -> None:
+    """Offsets of markers and aborted transactions hold no record; what is left says the same."""
+    history = built(given_steps)
+    records = history.records()
+    moved, offset = [], 0
+    for record, gap in zip(records, gaps, strict=False):
+        offset += gap
+        moved.append(record._replace(offset=offset))
+        offset += 1
+    rows, head = Overlay(Empty()), Head("a log", 0, 1)
+    head = fold(Batch(moved, offset + 7), rows, head, CODEC)
+    assert head.next_offset == offset + 7
+    assert digests(rows) == digests(folded(records)[0])
+
+
+@examples(80)
+@given(given_steps=histories(), data=st.data())
+def test_a_copy_has_the_same_digest(given_steps: list[Step], data: st.DataObject) -> None:
+    """Records carried to another log, at other offsets and times, with and without those that do not count, even when
+    the copy began again in the middle."""
+    history = built(given_steps)
+    records = history.records()
+    rows, _ = folded(records)
+    reads = Reads(rows, 0, CODEC)
+    refused = {one.position.offset: one for one in reads.quarantined()}
+    messages = []
+    for record, counted in zip(records, reads.which_count(SPACE, range(len(records))), strict=True):
+        if record.offset in refused:
+            one = refused[record.offset]
+            messages.append(copied(record, record.append_time, f"{one.code}: {one.reason}"))
+        elif counted is not None:
+            messages.append(copied(record, micros(counted), None))
+    again = data.draw(st.integers(0, len(messages)))
+    carried = [*messages[:again], *messages]
+    target = [
+        Record(0, 3 + number, BASE + 500 * STEP + number, key, value, headers)
+        for number, (key, value, headers) in enumerate(carried)
+    ]
+    copy, _ = folded(target)
+    assert digests(copy) == digests(rows)
+    kept = [one.code for one in Reads(copy, 0, CODEC).quarantined()]
+    assert len(kept) >= len(refused)
+    assert set(kept) == {one.code for one in refused.values()}
 
 
 _GARBAGE = ("no value", "empty value", "no key", "wrong key", "random", "truncated", "trailing", "unknown fingerprint")
@@ -227,9 +275,7 @@ def test_the_same_id_with_a_near_twin_is_a_conflict() -> None:
     """1, 1.0 and true are three values: one id with two of them is no duplicate."""
     common = {"event_id": bytes(16), "space": SPACE, "actor": "agent:a", "recorded_at": BASE}
     facts = [ev.FactAsserted(**common, entity="e", slot="s", value=value) for value in (1, 1.0, True)]
-    records = [
-        Record(0, offset, BASE, SPACE.encode(), CODEC.encode(fact), ()) for offset, fact in enumerate(facts)
-    ]
+    records = [Record(0, offset, BASE, SPACE.encode(), CODEC.encode(fact), ()) for offset, fact in enumerate(facts)]
     rows, head = folded(records)
     assert (head.applied, head.duplicates, head.quarantined) == (1, 0, 2)
     assert instant(BASE) == Reads(rows, 0, CODEC).event_at(SPACE, 0).append_time

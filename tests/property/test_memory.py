@@ -13,7 +13,21 @@ from comparing import FromMemory, check_changes, check_entity, check_slot, lens_
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from reference import Lens, Space
-from strategies import ACTORS, BASE, CODEC, ENTITIES, SLOTS, SPACE, STEP, VALUES, Earlier, Step, event_id, examples, steps
+from strategies import (
+    ACTORS,
+    BASE,
+    CODEC,
+    ENTITIES,
+    SLOTS,
+    SPACE,
+    STEP,
+    VALUES,
+    Earlier,
+    Step,
+    event_id,
+    examples,
+    steps,
+)
 
 from schemas import events as ev
 from schemas.errors import InvalidEvent, InvalidView
@@ -33,6 +47,8 @@ _session = st.sampled_from((None, "run-1", "run-2"))
 class Store(RuleBasedStateMachine):
     """Two openers of one folder; the clock is ours and moves on the grid, tails and flushes are short."""
 
+    busy = False
+
     def __init__(self) -> None:
         super().__init__()
         self.now = BASE
@@ -42,6 +58,8 @@ class Store(RuleBasedStateMachine):
             patch("streams.catchup.TAIL_MAX_EVENTS", SMALL_TAIL_EVENTS),
             patch("streams.catchup.FLUSH_INTERVAL_S", 0.0),
         ]
+        if self.busy:
+            self.patches += [patch("streams.reads.HOT_CLAIMS", 1), patch("streams.hot.CHUNK_CLAIMS", 2)]
         for one in self.patches:
             one.start()
         self.folder = tempfile.TemporaryDirectory()
@@ -247,9 +265,16 @@ class Store(RuleBasedStateMachine):
 
 def _text(identity: bytes) -> str:
 
-
     return str(UUID(bytes=identity))
 
 
+class BusyStore(Store):
+    """The same, with the shortcut for busy slots taken for all."""
+
+    busy = True
+
+
 TestStore = Store.TestCase
-TestStore.settings = examples(25, steps=25)
+TestStore.settings = examples(20, steps=25)
+TestBusyStore = BusyStore.TestCase
+TestBusyStore.settings = examples(20, steps=25)

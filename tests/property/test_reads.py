@@ -6,10 +6,32 @@ from comparing import check_changes, check_entity, check_slot, lens_of
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import Lens, Space
-from strategies import ACTORS, BASE, CODEC, ENTITIES, SLOTS, SPACE, STEP, Step, built, examples, folded, histories
+from strategies import (
+    ACTORS,
+    BASE,
+    CODEC,
+    ENTITIES,
+    SLOTS,
+    SPACE,
+    STEP,
+    Step,
+    built,
+    busy_slots,
+    examples,
+    folded,
+    histories,
+    steps,
+    unjudged,
+)
 
 from schemas.times import EARLIEST, instant
+from streams import keys
+from streams.fold import fold
+from streams.hot import HotSlots
+from streams.overlay import Empty, Overlay
+from streams.ports import Batch
 from streams.reads import Bounds, Reads
+from streams.rows import ClaimRow, Head, decode
 from streams.view import View
 
 _AROUND = (-1, 0, 1)
@@ -59,6 +81,46 @@ def test_every_offset_and_every_boundary(given_steps: list[Step], trust: str) ->
             check_slot(reads, SPACE, oracle, Lens(last, boundary + off, trust), entity, slot)
 
 
+@examples(200)
+@given(given_steps=histories(of=unjudged, max_size=24), data=st.data(), chunk=st.sampled_from((1, 2, 5)))
+def test_busy_slots_agree_with_the_reference(given_steps: list[Step], data: st.DataObject, chunk: int) -> None:
+    """The shortcut for slots with very many claims, taken for all: through random lenses and around every boundary."""
+    history = built(given_steps)
+    rows, head = folded(history.records())
+    oracle, last = history.reference(), head.next_offset - 1
+    entity, slot = ENTITIES[0], SLOTS[0]
+    with busy_slots(chunk=chunk):
+        reads = Reads(rows, 0, CODEC)
+        for _ in range(3):
+            check_slot(reads, SPACE, oracle, data.draw(_lenses(last)), entity, slot)
+        as_of = data.draw(st.integers(-1, last))
+        for boundary in oracle.through(Lens(as_of, BASE)).instants(entity, slot):
+            for off in _AROUND:
+                check_slot(reads, SPACE, oracle, Lens(as_of, boundary + off), entity, slot)
+
+
+@examples(80)
+@given(given_steps=histories(of=st.one_of(unjudged, steps), max_size=24), chunk=st.sampled_from((1, 3)))
+def test_busy_slots_follow_what_is_written(given_steps: list[Step], chunk: int) -> None:
+    """Kept between reads and told of each claim as it is folded, as a Follower does it."""
+    history = built(given_steps)
+    oracle, rows, head = Space(), Overlay(Empty()), Head("a log", 0, 1)
+    hot = HotSlots()
+    entity, slot = ENTITIES[0], SLOTS[0]
+    with busy_slots(chunk=chunk):
+        for record, event in zip(history.records(), history.events, strict=True):
+            oracle.append(record.offset, record.append_time, event)
+            above = Overlay(rows)
+            head = fold(Batch([record], record.offset + 1), above, head, CODEC)
+            rows.update(above.writes)
+            for key, row in above.writes.items():
+                if key[:1] == keys.CLAIM:
+                    hot.put(keys.slot_of_claim(key), keys.claim_parts(key), decode(ClaimRow, row))
+            for step in (1, 3):
+                lens = Lens(record.offset, BASE + step * STEP)
+                check_slot(Reads(rows, 0, CODEC, hot), SPACE, oracle, lens, entity, slot)
+
+
 @examples(100)
 @given(given_steps=histories(max_size=12), data=st.data())
 def test_changes_agree_with_the_reference(given_steps: list[Step], data: st.DataObject) -> None:
@@ -91,7 +153,7 @@ def test_a_view_resolves_as_designed(given_steps: list[Step], data: st.DataObjec
 def _resolved(oracle: Space, as_of: object, valid_at: int | None, now: int) -> tuple[int, int]:
     offset, default = max((entry.offset for entry in oracle.entries), default=-1), None
     if isinstance(as_of, int):
-        offset = as_of
+        offset = max((entry.offset for entry in oracle.entries if entry.offset <= as_of), default=-1)
     elif as_of is not None:
         default = (as_of - instant(0)).days * 86_400_000_000 + (as_of - instant(0)).seconds * 1_000_000
         default += (as_of - instant(0)).microseconds

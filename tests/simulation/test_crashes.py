@@ -1,12 +1,15 @@
 """Crashes: a process killed at any moment, a step that fails at any call, several processes at once.
 
-The faults: SIGKILL of a writer and of a rebuild; an error or an interrupt before or after the n-th write, flush, fold or
-page read. A write that was acknowledged is never lost, and the tables are always those of a fresh fold. Seeds are printed.
+The faults: SIGKILL of a writer and of a rebuild; an error or an interrupt before or after the n-th write, flush, fold,
+page read or opening. An acknowledged write is never lost, and the tables are always those of a fresh fold. Seeds are
+printed.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,8 +32,15 @@ from streams.rows import Head
 from streams.sqlite_log import SqliteLog
 from streams.tables import Tables
 
-KILLS = 8
+KILLS = int(os.environ.get("SLOTLOG_KILLS", "8"))
 Step = Callable[..., Any]
+
+
+def _chance() -> random.Random:
+    """Chance from a fresh seed, or the one in SLOTLOG_SEED; pytest shows it when the test fails."""
+    seed = int(os.environ.get("SLOTLOG_SEED") or time.time_ns())
+    sys.stdout.write(f"SLOTLOG_SEED={seed}\n")
+    return random.Random(seed)
 
 
 def _digest_of_log(folder: Path) -> tuple[str, list[str]]:
@@ -60,9 +70,7 @@ def _check_store(folder: Path, acks: list[tuple[int, str]]) -> str:
 
 def test_kill_a_writer_at_any_moment(tmp_path: Path) -> None:
     """Killed eight times on one store; what it acknowledged is there, and nothing is there twice or in between."""
-    seed = time.time_ns()
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = _chance()
     acks: list[tuple[int, str]] = []
     for kill in range(KILLS):
         worker = spawn(tmp_path, f"w{kill}", "write", 0)
@@ -83,9 +91,7 @@ def test_kill_a_writer_at_any_moment(tmp_path: Path) -> None:
 
 def test_kill_a_rebuild_at_any_moment(tmp_path: Path) -> None:
     """The tables are the old ones, the new ones or none, and the next opener's answers are right in each case."""
-    seed = time.time_ns()
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = _chance()
     worker = spawn(tmp_path, "w", "write", 300)
     acks = acknowledged(worker.communicate()[0].splitlines(keepends=True))
     wanted = _check_store(tmp_path, acks)
@@ -101,12 +107,36 @@ def test_kill_a_rebuild_at_any_moment(tmp_path: Path) -> None:
         assert _check_store(tmp_path, acks) == wanted
 
 
+def test_readers_beside_a_rebuild(tmp_path: Path) -> None:
+    """Whoever opens to read while the tables are put in place of the old ones, and whoever had them open, reads on."""
+    worker = spawn(tmp_path, "w", "write", 300)
+    acks = acknowledged(worker.communicate()[0].splitlines(keepends=True))
+    wanted = _check_store(tmp_path, acks)
+    worker = spawn(tmp_path, "r", "rebuild")
+    assert worker.stdout is not None
+    try:
+        worker.stdout.readline()
+        with Memory.open(tmp_path, hold=False, create=False) as longer:
+            longer.digest()
+            for _ in range(30):
+                with Memory.open(tmp_path, hold=False, create=False) as memory:
+                    assert memory.digest()[0] == wanted
+                assert longer.digest()[0] == wanted
+        assert worker.poll() is None
+    finally:
+        worker.kill()
+        worker.stdout.close()
+        worker.wait()
+
+
 def test_two_writers_and_a_reader_at_once(tmp_path: Path) -> None:
     """No acknowledgement is lost, there is one order, and the reader ends with the same memory."""
     Memory.open(tmp_path).close()
     writers = [spawn(tmp_path, name, "write", 200) for name in ("a", "b")]
     reader = spawn(tmp_path, "r", "follow", 400)
     acks = [acknowledged(writer.communicate(timeout=120)[0].splitlines(keepends=True)) for writer in writers]
+    if any(writer.returncode for writer in writers):
+        reader.kill()
     digest = reader.communicate(timeout=120)[0].strip()
     assert [process.returncode for process in (*writers, reader)] == [0, 0, 0]
     assert sorted(offset for own in acks for offset, _ in own) == list(range(400))
@@ -164,6 +194,7 @@ def _inject(monkeypatch: pytest.MonkeyPatch, step: str, fault: Fault) -> None:
         case "read":
             monkeypatch.setattr(SqliteLog, "read", fault.over_pages(SqliteLog.read))
         case _:
+            fault.after = False  # what was opened and then lost in the fault would stay open in this process
             monkeypatch.setattr(Tables, "open_to_write", fault.over(Tables.open_to_write))
             monkeypatch.setattr(Tables, "open_to_read", fault.over(Tables.open_to_read))
 
@@ -175,8 +206,8 @@ def _inject(monkeypatch: pytest.MonkeyPatch, step: str, fault: Fault) -> None:
 def test_a_step_that_fails_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool, error: BaseException, hold: bool
 ) -> None:
-    """Whatever step of a refresh fails, at its first to fourth call: the same Memory asked again, and one that is opened
-    anew, hold what a fresh fold holds."""
+    """Whatever step of a refresh fails, at its first to fourth call: the same Memory asked again, and one opened anew,
+    hold what a fresh fold holds."""
     monkeypatch.setattr("streams.sqlite_log.PAGE_RECORDS", 8)
     monkeypatch.setattr("streams.sqlite_log._PAGE", _small_pages())
     monkeypatch.setattr("streams.catchup.FLUSH_INTERVAL_S", 0.0)
@@ -199,7 +230,6 @@ def test_a_step_that_fails_can_be_repeated(
 
 
 def _small_pages() -> str:
-
 
     return sqlite_log._PAGE.replace("LIMIT 2000", "LIMIT 8")
 

@@ -34,7 +34,7 @@ def run(tmp_path: Path) -> Run:
 
     def invoke(*words: str, stdin: bytes | None = None, code: int = 0, **env: str) -> Result:
         settings = {"SLOTLOG_STORE": str(tmp_path / "store"), "SLOTLOG_ACTOR": "agent:test", "COLUMNS": "100", **env}
-        result = CliRunner().invoke(main, words, input=stdin, env=settings, prog_name="slotlog")
+        result = CliRunner().invoke(main, words, input=stdin, env=settings, prog_name="slotlog", catch_exceptions=False)
         assert result.exit_code == code, result.output
         return result
 
@@ -63,7 +63,10 @@ def lines(*events: Any) -> bytes:
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     found = []
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
     return found
 
@@ -99,7 +102,8 @@ def test_wrong_usage_is_told_with_where_to_look(run: Run) -> None:
     result = run("get", SPACE, code=2)
     assert result.stdout == ""
     assert result.stderr == "error: Missing argument 'ENTITY'.\nhint: slotlog get --help shows how it is written\n"
-    assert "error: No such command" in run("gett", code=2).stderr
+    assert run("gett", code=2).stderr.startswith("error: No such command 'gett'. Did you mean 'get'?\nhint: ")
+    assert run("zzz", code=2).stderr.startswith("error: No such command 'zzz'.\nhint: ")
 
 
 def test_store_and_json_may_stand_before_or_after_the_command(run: Run, tmp_path: Path) -> None:
@@ -145,8 +149,8 @@ def test_each_error_has_its_code_and_no_traceback(run: Run, error: BaseException
 
 
 def test_a_bug_is_not_taken_for_an_error_of_the_user(run: Run) -> None:
-    with patch.object(Memory, "open", side_effect=ZeroDivisionError), pytest.raises(AssertionError):
-        run("info", code=2)
+    with patch.object(Memory, "open", side_effect=ZeroDivisionError), pytest.raises(ZeroDivisionError):
+        run("info")
 
 
 # -- writes
@@ -530,7 +534,7 @@ def test_append_fills_in_and_sums_up(run: Run, tmp_path: Path) -> None:
 BAD = (
     (b"nope", None, "is not JSON"),
     (b"\xff", None, "is not JSON"),
-    ([1], "event", "must be a JSON object"),
+    ([1], None, "is JSON, but no object"),
     ({"type": "Fact"}, "type", "no event type"),
     (fact(None), "value", "null is no value"),
     (fact("x", valu=1), "valu", "no such field"),
@@ -620,21 +624,35 @@ def test_what_had_been_appended_is_told_when_it_ends_early(run: Run) -> None:
     assert result.stderr == "1,000 events had been appended by then\nerror: held\n"
 
 
-def test_an_interrupt_waits_for_the_batch_and_a_second_one_does_not() -> None:
-    with _Interrupts() as interrupts:
-        done = []
-        with pytest.raises(KeyboardInterrupt), interrupts.held():
+@pytest.mark.parametrize(("interrupts", "batch_ends"), [(1, True), (2, False)])
+def test_an_interrupt_waits_for_the_batch_and_a_second_one_does_not(interrupts: int, batch_ends: bool) -> None:
+    done = []
+
+    def batch() -> None:
+        with _Interrupts() as held, held.held():
+            for _ in range(interrupts):
+                os.kill(os.getpid(), signal.SIGINT)
+            done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        batch()
+    assert bool(done) is batch_ends
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_between_batches_does_not_wait() -> None:
+    done = []
+
+    def between() -> None:
+        with _Interrupts() as held:
+            with held.held():
+                pass
             os.kill(os.getpid(), signal.SIGINT)
             done.append(1)
-        assert done == [1]
-    with _Interrupts() as interrupts, pytest.raises(KeyboardInterrupt), interrupts.held():
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("the second one was held as well")
-    with _Interrupts(), pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-        pytest.fail("it was held outside a batch")
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    with pytest.raises(KeyboardInterrupt):
+        between()
+    assert done == []
 
 
 # -- the store

@@ -1,0 +1,156 @@
+"""Answers as a person reads them: a belief in a few lines, an event in one, a history as lanes along valid time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from projectors.surfaces.output import cells, cut, exact, printable, quoted, seconds, value, word
+from schemas import events as ev
+from schemas.jsonform import id_text, to_json
+from schemas.times import Micros, micros
+from streams import Belief, Change, Claimed, Recorded
+
+_LANE_CELLS_MIN, _LANE_CELLS_MAX = 20, 64
+_LABEL_CELLS = 27
+_BESIDE_LANES = 7 + _LABEL_CELLS
+_COMMON_FIELDS = frozenset({"type", *ev.Event.__struct_fields__})
+
+
+def belief_lines(belief: Belief) -> Iterator[str]:
+    """The value, and below it since when, who says so and what speaks against it."""
+    yield value(belief.value)
+    yield f"  {_held(belief)}"
+    actors = f", {belief.corroborations} actors say so" if belief.corroborations > 1 else ""
+    yield f"  by {word(belief.actor)}, {belief.trust}{actors}, event {belief.event_id} at {belief.position}"
+    if belief.contested is not None:
+        yield f"  contested by {claim(belief.contested)}"
+
+
+def _held(belief: Belief) -> str:
+    return f"from {exact(belief.valid_from)} " + ("on" if belief.valid_to is None else f"to {exact(belief.valid_to)}")
+
+
+def claim(named: Claimed) -> str:
+    what = "an end" if named.value is None else cut(value(named.value), _LABEL_CELLS)
+    if named.ended and named.value is not None:
+        what = f"the end of {what}"
+    return f"{what}, by {word(named.actor)}, event {named.event_id} at {named.position}"
+
+
+def slot_row(slot: str, belief: Belief) -> tuple[str, str, str, str, str]:
+    """One line of `slotlog entity`."""
+    return word(slot), value(belief.value), exact(belief.valid_from), exact(belief.valid_to), word(belief.actor)
+
+
+# -- events
+
+
+def event_line(recorded: Recorded) -> str:
+    """Offset, append time to the second, actor, and what the event says; in one line whatever its texts hold."""
+    place = f"{recorded.position.offset:>4}  {seconds(recorded.append_time)}"
+    actor = word(recorded.event.actor)
+    return f"{place}  {actor}{' ' * max(0, 12 - cells(actor))}  {event_text(recorded.event)}"
+
+
+def event_text(event: ev.Event) -> str:
+    """What the event says."""
+    match event:
+        case ev.FactAsserted():
+            return f"{_slot(event)} = {value(event.value)}{_span(event)}{_how(event)}"
+        case ev.FactEnded(value=ended, at=at):
+            what = f"{_slot(event)} ends" if ended is None else f"{_slot(event)} = {value(ended)} ends"
+            return what + ("" if at is None else f" at {exact(at)}") + _because(event.reason)
+        case ev.FactRetracted(target=None, value=named):
+            carrying = "" if named is None else f" = {value(named)}"
+            return f"retracts {word(event.entity or '')} {word(event.slot or '')}{carrying}{_because(event.reason)}"
+        case ev.FactRetracted(target=target) if target is not None:
+            return f"retracts {id_text(target)}{_because(event.reason)}"
+        case ev.FactReviewed():
+            return f"{event.verdict} {id_text(event.target)}{_because(event.reason)}"
+        case ev.Observed():
+            return f"{word(event.role)}: {quoted(event.text)}"
+        case ev.SessionStarted():
+            return f"session {word(event.session or '')} starts: {word(event.agent)}"
+        case ev.SessionEnded():
+            return f"session {word(event.session or '')} ends{_because(event.outcome)}"
+    own = {name: part for name, part in to_json(event).items() if name not in _COMMON_FIELDS}
+    return f"{type(event).__name__} {printable(msgspec.json.encode(own).decode())}"
+
+
+def _slot(event: ev.FactAsserted | ev.FactEnded) -> str:
+    return f"{word(event.entity)} {word(event.slot)}"
+
+
+def _span(event: ev.FactAsserted) -> str:
+    since = "" if event.valid_from is None else f" from {exact(event.valid_from)}"
+    return since + ("" if event.valid_to is None else f" to {exact(event.valid_to)}")
+
+
+def _how(event: ev.FactAsserted) -> str:
+    said: list[str] = [] if event.origin == "stated" else [event.origin]
+    if event.confidence is not None:
+        said.append(f"confidence {event.confidence:g}")
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _because(reason: str | None) -> str:
+    return "" if reason is None else f": {printable(reason)}"
+
+
+# -- history
+
+
+def lanes(beliefs: Sequence[Belief], columns: int) -> Iterator[str]:
+    """The beliefs along valid time, each in a lane of its own, to scale; then each with what it rests on.
+
+    The scale runs from the earliest start to the latest time that anything here has, or the instant asked about.
+    """
+    room = max(_LANE_CELLS_MIN, min(_LANE_CELLS_MAX, columns - _BESIDE_LANES))
+    asked = beliefs[0].view.valid_at
+    starts = [micros(belief.valid_from) for belief in beliefs]
+    stops = [None if belief.valid_to is None else micros(belief.valid_to) for belief in beliefs]
+    first = min(starts)
+    last = max(*starts, asked, *(stop for stop in stops if stop is not None), first + 1)
+
+    def cell(at: Micros) -> int:
+        return min(room, (at - first) * room // (last - first))
+
+    yield _axis(first, last, room)
+    for number, (belief, start, stop) in enumerate(zip(beliefs, starts, stops, strict=True), 1):
+        lane = _lane(cell(start), room if stop is None else cell(stop), room, open_ended=stop is None)
+        yield f"{number:>3}  {lane}  {cut(value(belief.value), _LABEL_CELLS)}"
+    yield ""
+    for number, belief in enumerate(beliefs, 1):
+        yield f"{number:>3}  {value(belief.value)}  {_held(belief)}"
+        yield f"     by {word(belief.actor)}, {belief.trust}, event {belief.event_id} at {belief.position}"
+        if belief.contested is not None:
+            yield f"     contested by {claim(belief.contested)}"
+        if belief.superseded_by is not None:
+            yield f"     superseded by {claim(belief.superseded_by)}"
+
+
+def _axis(first: Micros, last: Micros, room: int) -> str:
+    left, right = seconds(first), seconds(last)
+    gap = room - len(left) - len(right)
+    return f"     {left}{' ' * gap}{right}" if gap > 0 else f"     {left} to {right}"
+
+
+def _lane(start: int, stop: int, room: int, *, open_ended: bool) -> str:
+    """`├──┤` from cell `start`, inclusive, to `stop`, exclusive, at least one cell wide; `├──▶` when it has no end."""
+    start = min(start, room - 1)
+    stop = max(stop, start + 1)
+    tip = "▶" if open_ended else "┤"
+    drawn = (
+        tip if stop - start == 1 and open_ended else "│" if stop - start == 1 else f"├{'─' * (stop - start - 2)}{tip}"
+    )
+    return " " * start + drawn + " " * (room - stop)
+
+
+def change_lines(changes: Sequence[Change]) -> Iterator[str]:
+    """Offset by offset what the answer became, and the event that made it so."""
+    for change in changes:
+        now = ", ".join(value(belief.value) for belief in change.beliefs) or "nothing"
+        place = f"{change.position.offset:>4}  {seconds(change.append_time)}"
+        yield f"{place}  {now}  since {word(change.event.actor)} wrote {event_text(change.event)}"

@@ -1,0 +1,245 @@
+"""The command line as a process: what it imports, pipes that close, Ctrl-C, two writers at once, and a Kafka store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_broker import Broker
+
+from schemas.errors import NotFound
+from streams import Memory
+
+ROOT = Path(__file__).resolve().parents[2]
+SPACE = "acme/support"
+ALICE = "user:alice"
+PROGRAM = "from projectors.surfaces.cli import main; main(prog_name='slotlog')"
+DEADLINE_S = 60
+
+
+def command(*words: str, python: tuple[str, ...] = ()) -> list[str]:
+    return [sys.executable, *python, "-c", PROGRAM, *words]
+
+
+def environment(store: Path | str) -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if name != "COLUMNS"},
+        "PYTHONPATH": str(ROOT),
+        "SLOTLOG_STORE": str(store),
+        "SLOTLOG_ACTOR": "agent:test",
+    }
+
+
+def run(
+    store: Path | str, *words: str, code: int = 0, stdin: str = "", **extra: Any
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(*words, **extra),
+        env=environment(store),
+        input=stdin,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def events(count: int, session: str = "run-1") -> str:
+    return "".join(
+        json.dumps(
+            {"type": "Observed", "space": SPACE, "session": session, "role": "user", "text": f"{number} {'x' * 100}"}
+        )
+        + "\n"
+        for number in range(count)
+    )
+
+
+def count(store: Path) -> int:
+    """Events on the log; 0 while there is none."""
+    try:
+        with Memory.open(store, actor="agent:test", hold=False, create=False) as memory:
+            return memory.info().partitions[0].next
+    except NotFound:
+        return 0
+
+
+@pytest.mark.parametrize("words", [("get", SPACE, ALICE, "employer"), ("remember", SPACE, ALICE, "employer", "Acme")])
+def test_an_embedded_store_imports_no_client_of_a_broker_and_nothing_for_looks(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
+    imported = run(tmp_path, *words, python=("-X", "importtime")).stderr
+    names = {line.rpartition("|")[2].strip() for line in imported.splitlines() if line.startswith("import time:")}
+    assert "streams.memory" in names
+    unwanted = ("confluent_kafka", "rich", "asyncio", "importlib.metadata", "concurrent")
+    assert not [name for name in names if name.startswith(unwanted)]
+
+
+def test_help_imports_nothing_of_the_store(tmp_path: Path) -> None:
+    imported = run(tmp_path, "--help", python=("-X", "importtime")).stderr
+    names = {line.rpartition("|")[2].strip() for line in imported.splitlines()}
+    assert "projectors.surfaces.cli" in names
+    assert not names & {"streams", "schemas", "msgspec", "fastavro", "rocksdict"}
+
+
+def test_text_that_a_terminal_can_not_show_is_escaped(tmp_path: Path) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "city", "Zürich")
+    shown = subprocess.run(
+        command("get", SPACE, ALICE, "city"),
+        env={**environment(tmp_path), "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    assert shown.stdout.startswith(b"Z\\xfcrich\n")
+
+
+@pytest.mark.parametrize("words", [("replay", SPACE), ("timeline", SPACE, "--json")])
+def test_a_reader_that_goes_away_is_met_with_silence(tmp_path: Path, words: tuple[str, ...]) -> None:
+    run(tmp_path, "append", stdin=events(3_000))
+    with subprocess.Popen(
+        command(*words), env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        assert reading.stdout.readline()
+        reading.stdout.close()
+        assert reading.stderr.read() == b""
+        assert reading.wait(DEADLINE_S) == 141
+
+
+def test_output_that_can_not_be_written_is_an_error(tmp_path: Path) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command("get", SPACE, ALICE, "employer"),
+            env=environment(tmp_path),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            timeout=DEADLINE_S,
+            check=False,
+        )
+    assert done.returncode == 4
+    assert done.stderr == "error: No space left on device\n"
+
+
+def test_standard_streams_that_are_closed(tmp_path: Path) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
+    for words, closing, code in (
+        (("get", SPACE, ALICE, "employer"), ">&-", 0),
+        (("get", SPACE, ALICE, "employer"), "2>&-", 0),
+        (("append",), "<&-", 2),
+    ):
+        script = f"exec {shlex.join(command(*words))} {closing}"
+        done = subprocess.run(
+            ["bash", "-c", script],
+            env=environment(tmp_path),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+
+
+def test_an_interrupted_append_tells_exactly_what_is_on_the_log(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with subprocess.Popen(
+        command("append"),
+        env=environment(store),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as appending:
+        assert appending.stdin is not None
+        assert appending.stdout is not None
+        assert appending.stderr is not None
+        appending.stdin.write(events(2_500))
+        appending.stdin.flush()
+        until = time.monotonic() + DEADLINE_S
+        while count(store) < 2_000:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        appending.send_signal(signal.SIGINT)
+        assert appending.wait(DEADLINE_S) == 130
+        told = appending.stderr.read()
+        assert appending.stdout.read() == ""
+    assert told.split("\n") == ["2,000 events had been appended by then", "", "interrupted", ""]
+    assert count(store) == 2_000
+
+
+def test_two_processes_append_at_once(tmp_path: Path) -> None:
+    processes = []
+    for session in ("left", "right"):
+        file = tmp_path / f"{session}.jsonl"
+        file.write_text(events(3_500, session), encoding="utf-8")
+        processes.append(
+            subprocess.Popen(
+                command("append", str(file)),
+                env=environment(tmp_path / "store"),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+            )
+        )
+    assert [process.communicate(timeout=DEADLINE_S) for process in processes] == [
+        ("3,500 appended, 0 refused\n", "")
+    ] * 2
+    assert [process.returncode for process in processes] == [0, 0]
+    with Memory.open(tmp_path / "store", actor="agent:test", create=False) as memory:
+        assert memory.info().spaces[0].events == 7_000
+        for session in ("left", "right"):
+            texts = [recorded.event.text for recorded in memory.replay(SPACE, session)]  # type: ignore[attr-defined]
+            assert [int(text.split()[0]) for text in texts] == list(range(3_500))
+
+
+def test_a_store_on_kafka(broker: Broker, tmp_path: Path) -> None:
+    store = f"kafka://{broker.bootstrap}/cli-process?state={tmp_path}"
+    missing = json.loads(run(store, "topic", "check", "--json", code=1).stdout)
+    assert [(one["setting"], one["found"], one["ok"]) for one in missing] == [("topic", "missing", False)]
+    assert "slotlog topic create" in run(store, "get", SPACE, ALICE, "employer", code=2).stderr
+    assert run(store, "topic", "create", "--partitions", "3").stdout.startswith("cli-process made: 3 partitions")
+    assert run(store, "topic", "create", code=2).stderr.startswith("error: ")
+    assert "wrong" not in run(store, "topic", "check").stdout
+    receipt = json.loads(run(store, "remember", SPACE, ALICE, "employer", "Acme", "--wait", "--json").stdout)
+    assert receipt["status"] == "applied"
+    words = ("get", SPACE, ALICE, "employer", "--json", "--as-of")
+    place = receipt["position"]
+    belief = json.loads(run(store, *words, f"{place['partition']}:{place['offset']}").stdout)
+    assert (belief["value"], belief["position"]) == ("Acme", place)
+    assert "another partition" in run(store, *words, f"{(place['partition'] + 1) % 3}:0", code=2).stderr
+    assert json.loads(run(store, "append", "--json", stdin=events(50)).stdout)["appended"] == 50
+    assert len(run(store, "replay", SPACE, "--json").stdout.splitlines()) == 51
+    assert run(store, "rebuild").stdout == "51 events folded in 3 partitions\n"
+
+
+def test_a_broker_that_is_not_there_is_to_be_tried_again(tmp_path: Path, unused_port: Callable[[], int]) -> None:
+    store = f"kafka://127.0.0.1:{unused_port()}/x?state={tmp_path}"
+    assert "hint: " in run(store, "topic", "check", "--timeout", "1", code=3).stderr
+
+
+@pytest.fixture
+def unused_port() -> Callable[[], int]:
+    import socket
+
+    def find() -> int:
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            port: int = bound.getsockname()[1]
+            return port
+
+    return find
