@@ -51,9 +51,11 @@ SENTENCE = "the owner of the deploy wants to be told before staging is locked, n
 
 def facts_of(seed: int) -> Iterator[ev.FactAsserted]:
     """The facts of a fleet, without end."""
-    for event in Fleet(seed).events(1 << 40):
-        if isinstance(event, ev.FactAsserted):
-            yield event
+    fleet = Fleet(seed)
+    while True:
+        for event in fleet.events(BATCH):
+            if isinstance(event, ev.FactAsserted):
+                yield event
 
 
 def fill(folder: Path, facts: Iterator[ev.FactAsserted], count: int) -> None:
