@@ -10,6 +10,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable
+from operator import attrgetter
 
 import msgspec
 
@@ -30,10 +31,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 class _Plan:
     """Which fields of one event class fall under which rule; worked out once per class."""
 
-    __slots__ = ("extra", "ids", "names", "texts", "times")
+    __slots__ = ("extra", "get_names", "ids", "names", "texts", "times")
 
     def __init__(self, cls: type[ev.Event]) -> None:
         self.names = named(cls, "name")
+        self.get_names = attrgetter(*self.names)
         self.times = named(cls, "time")
         self.ids = named(cls, "id")
         self.texts = named(cls, "text", "value")
@@ -41,7 +43,7 @@ class _Plan:
 
 
 _plans: dict[type[ev.Event], _Plan] = {}
-_known_names: set[str] = set()
+_known_names: set[str | None] = {None}
 _known_spaces: set[str] = set()
 _CACHED_NAMES_MAX = 100_000
 
@@ -56,13 +58,14 @@ def _plan_of(cls: type[ev.Event]) -> _Plan:
 def check(event: ev.Event) -> None:
     """Raise InvalidEvent, naming the field, unless `event` keeps every rule. Its fields have their types already."""
     plan = _plan_of(type(event))
-    for name in plan.names:
-        text = getattr(event, name)
-        if text is not None and text not in _known_names:
-            check_name(name, text)
-            if len(_known_names) >= _CACHED_NAMES_MAX:
-                _known_names.clear()
-            _known_names.add(text)
+    names = plan.get_names(event)
+    if not _known_names.issuperset(names):
+        for name, text in zip(plan.names, names, strict=True):
+            if text is not None:
+                check_name(name, text)
+        if len(_known_names) >= _CACHED_NAMES_MAX:
+            _known_names.clear()
+        _known_names.update((None, *names))
     if event.space not in _known_spaces:
         check_space(event.space)
         if len(_known_spaces) >= _CACHED_NAMES_MAX:

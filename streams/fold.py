@@ -42,7 +42,7 @@ from streams.values import digest_of, same
 
 MAIN = "main"
 CHECKPOINT_OFFSETS = 1024
-RULES = (ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted)
+RULES = frozenset({ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted})
 
 
 class Refused(Exception):
@@ -182,7 +182,7 @@ class _Folding:
         space.events += 1
         space.last_offset = record.offset
         space.append_time = append_time
-        if isinstance(event, RULES):
+        if type(event) in RULES:
             space.rules_changed = record.offset
             self.rows.put(keys.rule(event.space, record.offset), b"")
         self.head.applied += 1

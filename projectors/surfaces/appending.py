@@ -16,11 +16,9 @@ import click
 from projectors.surfaces.params import Settings, named, stdin, writing
 
 if TYPE_CHECKING:
-    from schemas.errors import InvalidEvent
     from streams import Memory
 
 BATCH_EVENTS = 1_000
-_ANY_ID = bytes(16)
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -121,9 +119,12 @@ class _Report:
             try:
                 self.appended = len(memory.append(line.event for line in lines))
                 return
-            except InvalidEvent:
-                pass
-        bad += _refused_by_all(memory, lines)
+            except InvalidEvent as error:  # it names the first bad line alone
+                _checked(memory, lines, bad)
+                if not bad:  # what it had missed has just come in
+                    raise error from None
+        else:
+            _checked(memory, lines, bad)
         self._tell(found, bad)
 
     def close(self, atomic: bool) -> None:
@@ -219,101 +220,27 @@ def _read(name: str, space: str | None, report: _Report) -> Iterator[Line | Refu
             yield Line(called, number, event)
 
 
-class _Given:
-    """Lines on their way into `Memory.append`, which takes one after the other and stops at the first bad one."""
-
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self._lines = lines
-        self.last = -1
-        self.all_taken = False
-
-    def __iter__(self) -> Iterator[Any]:
-        for number, line in enumerate(self._lines):
-            self.last = number
-            yield line.event
-        self.all_taken = True
-
-
 def _append(memory: Memory, lines: Sequence[Line], bad: list[Refused]) -> int:
     """Append the good ones of `lines` in their order, add the others to `bad`, and return how many were appended."""
     from schemas.errors import InvalidEvent
 
-    given = _Given(lines)
     try:
-        return len(memory.append(given)) if lines else 0
+        return len(memory.append(line.event for line in lines)) if lines else 0
     except InvalidEvent:
-        lines = _well_formed(lines, bad)
-    return _append_where_some_are_refused(memory, lines, bad)
+        good = _checked(memory, lines, bad)
+    return len(memory.append(line.event for line in good)) if good else 0
 
 
-def _append_where_some_are_refused(memory: Memory, lines: Sequence[Line], bad: list[Refused]) -> int:
-    """What comes before a refused line is appended, and it goes on behind it: whether a line is good can depend on the
-    ones before it alone. Which one is too large in all is found by halving."""
-    from schemas.errors import InvalidEvent
-
-    appended = 0
-    while lines:
-        given = _Given(lines)
-        try:
-            return appended + len(memory.append(given))
-        except InvalidEvent as error:
-            if given.all_taken and len(lines) > 1:
-                half = len(lines) // 2
-                appended += _append_where_some_are_refused(memory, lines[:half], bad)
-                lines = lines[half:]
-                continue
-            appended += _append_where_some_are_refused(memory, lines[: given.last], bad)
-            bad.append(_refused(lines[given.last], error))
-            lines = lines[given.last + 1 :]
-    return appended
-
-
-def _well_formed(lines: Sequence[Line], bad: list[Refused]) -> list[Line]:
-    """The lines that are events by themselves, whatever the space holds; the others are added to `bad`."""
-    from schemas.checks import check_given
-    from schemas.errors import InvalidEvent
-    from schemas.jsonform import from_json
-
-    fitting = []
-    for line in lines:
-        try:
-            check_given(from_json({"event_id": _ANY_ID, "recorded_at": 0, "actor": "any", **line.event}))
-            fitting.append(line)
-        except InvalidEvent as error:
-            bad.append(_refused(line, error))
-    return fitting
-
-
-class _NothingWritten(Exception):
-    """Raised by the events themselves once all of them were checked, before any is written."""
-
-
-def _refused_by_all(memory: Memory, lines: Sequence[Line]) -> list[Refused]:
-    """Every bad one of `lines`; nothing is written."""
-    from schemas.errors import InvalidEvent
-
-    bad: list[Refused] = []
-    lines = _well_formed(lines, bad)
-    while lines:
-        given = _Given(lines)
-        try:
-            memory.append(_checked_only(given))
-        except _NothingWritten:
-            break
-        except InvalidEvent as error:
-            bad.append(_refused(lines[given.last], error))
-            lines = [*lines[: given.last], *lines[given.last + 1 :]]
-    return bad
-
-
-def _checked_only(given: _Given) -> Iterator[Any]:
-    yield from given
-    raise _NothingWritten
+def _checked(memory: Memory, lines: Sequence[Line], bad: list[Refused]) -> list[Line]:
+    """The lines that would be appended, one after the other; the others are added to `bad`. Writes nothing."""
+    good = []
+    for line, error in zip(lines, memory.check(line.event for line in lines), strict=True):
+        if error is None:
+            good.append(line)
+        else:
+            bad.append(Refused(line.file, line.line, error.field, error.problem, error.hint))
+    return good
 
 
 def _said(error: Exception) -> str:
     return str(error).removeprefix("JSON is malformed: ")
-
-
-def _refused(line: Line, error: InvalidEvent) -> Refused:
-    return Refused(line.file, line.line, error.field, error.problem, error.hint)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -19,14 +20,26 @@ DONE, NOTHING, WRONG_INPUT, TRY_LATER, STORE_TROUBLE, INTERRUPTED, READER_GONE =
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
-COMMANDS = {
-    **dict.fromkeys(("remember", "end", "forget", "observe"), "writing"),
-    **dict.fromkeys(("get", "entity", "history", "timeline", "sessions", "replay"), "reading"),
-    "append": "appending",
-    **dict.fromkeys(("rebuild", "digest", "info", "quarantine", "topic"), "tending"),
-    "demo": "demo",
+SECTIONS = {
+    "Write": {**dict.fromkeys(("remember", "end", "forget", "observe"), "writing"), "append": "appending"},
+    "Ask": {
+        **dict.fromkeys(("get", "entity", "history", "timeline", "sessions", "replay"), "reading"),
+        **dict.fromkeys(("explain", "diff", "known", "schema"), "reasoning"),
+    },
+    "Rule what counts": dict.fromkeys(
+        ("review", "forbid", "allow", "declare", "policy", "distrust", "trust"), "ruling"
+    ),
+    "Move": dict.fromkeys(("copy", "export", "import"), "moving"),
+    "Tend": {
+        "info": "tending",
+        **dict.fromkeys(("verify", "doctor"), "proving"),
+        **dict.fromkeys(("rebuild", "digest", "quarantine", "topic"), "tending"),
+    },
+    "Begin": {"demo": "demo", "completion": "completing"},
 }
 """Every command, in the order in which they are shown, and the module beside this one that has it under its name."""
+
+COMMANDS = {name: module for section in SECTIONS.values() for name, module in section.items()}
 
 
 class Program(click.Group):
@@ -38,7 +51,7 @@ class Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, n=1)
@@ -48,8 +61,18 @@ class Program(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f"projectors.surfaces.{COMMANDS[cmd_name]}"), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        found: click.Command = getattr(import_module(f"projectors.surfaces.{COMMANDS[cmd_name]}"), name)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        widest = max(map(len, COMMANDS))
+        for heading, names in SECTIONS.items():
+            shown = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(f"{name:<{widest}}", "" if one is None else one.get_short_help_str(100)) for name, one in shown]
+                )
 
     def main(
         self,
@@ -79,7 +102,9 @@ class Program(click.Group):
         try:
             code = run() or DONE
             sys.stdout.flush()
-        except (SystemExit, BrokenPipeError):  # without standalone_mode, click ends the process for a broken pipe alone
+        except SystemExit as ended:  # so click ends for a broken pipe, and with 0 once a shell was told completions
+            code = READER_GONE if ended.code else DONE
+        except BrokenPipeError:
             code = READER_GONE
         except Exception as error:
             code = told(error)
@@ -168,10 +193,10 @@ def main(context: click.Context) -> None:
     \b
     Exit codes:
       0    done
-      1    answered with nothing; some lines were refused; a check found something wrong
+      1    answered with nothing; some lines were refused; a topic's setting is wrong
       2    what was given is wrong
       3    try again later: the store is busy, or its broker can't be reached
-      4    the store is damaged, full, changed or too new
+      4    the store is damaged, full, changed or too new; verify or doctor found something wrong
       130  interrupted
       141  whoever read the output went away
 

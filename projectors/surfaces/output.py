@@ -29,6 +29,11 @@ def line(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
+def flush() -> None:
+    """Bring what was written so far to whoever reads, where they wait for the next line."""
+    sys.stdout.flush()
+
+
 def note(text: str) -> None:
     """One line to stderr."""
     sys.stderr.write(text + "\n")

@@ -24,7 +24,7 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 DEFAULT_TIMEOUT_S = 30.0
 _OFFSET = re.compile(r"-?\d+")
-_POSITION = re.compile(r"(\d+):(\d+)")
+_POSITION = re.compile(r"(\d+):(-?\d+)")
 _EVENT_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -259,7 +259,9 @@ def viewing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def event_options(command: _Decorated) -> _Decorated:
     """What every written event may carry, and `--wait`."""
-    event_id = click.option("--event-id", metavar="UUID7", help="An id of your own, so that the command may be repeated.")
+    event_id = click.option(
+        "--event-id", metavar="UUID7", help="An id of your own, so that the command may be repeated."
+    )
     options = (session_option, cause_option, event_id, wait_option)
     for option in reversed(options):
         command = option(command)

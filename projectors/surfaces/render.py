@@ -21,22 +21,27 @@ _COMMON_FIELDS = frozenset({"type", *ev.Event.__struct_fields__})
 def belief_lines(belief: Belief) -> Iterator[str]:
     """The value, and below it since when, who says so and what speaks against it."""
     yield value(belief.value)
-    yield f"  {_held(belief)}"
+    yield f"  {held(belief)}"
     actors = f", {belief.corroborations} actors say so" if belief.corroborations > 1 else ""
     yield f"  by {word(belief.actor)}, {belief.trust}{actors}, event {belief.event_id} at {belief.position}"
     if belief.contested is not None:
         yield f"  contested by {claim(belief.contested)}"
 
 
-def _held(belief: Belief) -> str:
+def held(belief: Belief) -> str:
+    """The run in which it is believed."""
     return f"from {exact(belief.valid_from)} " + ("on" if belief.valid_to is None else f"to {exact(belief.valid_to)}")
 
 
 def claim(named: Claimed) -> str:
+    """A claim that another answer refers to, so that it can be found."""
+    return f"{what_claimed(named)}, by {word(named.actor)}, event {named.event_id} at {named.position}"
+
+
+def what_claimed(named: Claimed) -> str:
+    """The value that it claims, or what it ends."""
     what = "an end" if named.value is None else cut(value(named.value), _LABEL_CELLS)
-    if named.ended and named.value is not None:
-        what = f"the end of {what}"
-    return f"{what}, by {word(named.actor)}, event {named.event_id} at {named.position}"
+    return f"the end of {what}" if named.ended and named.value is not None else what
 
 
 def slot_row(slot: str, belief: Belief) -> tuple[str, str, str, str, str]:
@@ -58,23 +63,23 @@ def event_text(event: ev.Event) -> str:
     """What the event says."""
     match event:
         case ev.FactAsserted():
-            return f"{_slot(event)} = {value(event.value)}{_span(event)}{_how(event)}"
+            return f"{_slot(event)} = {value(event.value)}{_span(event)}{_bracketed(event)}"
         case ev.FactEnded(value=ended, at=at):
             what = f"{_slot(event)} ends" if ended is None else f"{_slot(event)} = {value(ended)} ends"
-            return what + ("" if at is None else f" at {exact(at)}") + _because(event.reason)
+            return what + ("" if at is None else f" at {exact(at)}") + because(event.reason)
         case ev.FactRetracted(target=None, value=named):
             carrying = "" if named is None else f" = {value(named)}"
-            return f"retracts {word(event.entity or '')} {word(event.slot or '')}{carrying}{_because(event.reason)}"
+            return f"retracts {word(event.entity or '')} {word(event.slot or '')}{carrying}{because(event.reason)}"
         case ev.FactRetracted(target=target) if target is not None:
-            return f"retracts {id_text(target)}{_because(event.reason)}"
+            return f"retracts {id_text(target)}{because(event.reason)}"
         case ev.FactReviewed():
-            return f"{event.verdict} {id_text(event.target)}{_because(event.reason)}"
+            return f"{event.verdict} {id_text(event.target)}{because(event.reason)}"
         case ev.Observed():
             return f"{word(event.role)}: {quoted(event.text)}"
         case ev.SessionStarted():
             return f"session {word(event.session or '')} starts: {word(event.agent)}"
         case ev.SessionEnded():
-            return f"session {word(event.session or '')} ends{_because(event.outcome)}"
+            return f"session {word(event.session or '')} ends{because(event.outcome)}"
     own = {name: part for name, part in to_json(event).items() if name not in _COMMON_FIELDS}
     return f"{type(event).__name__} {printable(msgspec.json.encode(own).decode())}"
 
@@ -88,14 +93,21 @@ def _span(event: ev.FactAsserted) -> str:
     return since + ("" if event.valid_to is None else f" to {exact(event.valid_to)}")
 
 
-def _how(event: ev.FactAsserted) -> str:
+def how(event: ev.FactAsserted) -> list[str]:
+    """How it is known, where that is not simply stated."""
     said: list[str] = [] if event.origin == "stated" else [event.origin]
     if event.confidence is not None:
         said.append(f"confidence {event.confidence:g}")
+    return said
+
+
+def _bracketed(event: ev.FactAsserted) -> str:
+    said = how(event)
     return f" ({', '.join(said)})" if said else ""
 
 
-def _because(reason: str | None) -> str:
+def because(reason: str | None) -> str:
+    """A reason, as it is put behind what it is the reason of."""
     return "" if reason is None else f": {printable(reason)}"
 
 
@@ -123,7 +135,7 @@ def lanes(beliefs: Sequence[Belief], columns: int) -> Iterator[str]:
         yield f"{number:>3}  {lane}  {cut(value(belief.value), _LABEL_CELLS)}"
     yield ""
     for number, belief in enumerate(beliefs, 1):
-        yield f"{number:>3}  {value(belief.value)}  {_held(belief)}"
+        yield f"{number:>3}  {value(belief.value)}  {held(belief)}"
         yield f"     by {word(belief.actor)}, {belief.trust}, event {belief.event_id} at {belief.position}"
         if belief.contested is not None:
             yield f"     contested by {claim(belief.contested)}"

@@ -24,6 +24,7 @@ from projectors.surfaces.telling import tell
 
 _subject = click.option("--subject", metavar="NAME", help="Pseudonym of the person it is about.")
 
+
 @click.command(short_help="Assert a fact.")
 @space_argument
 @entity_argument
