@@ -19,7 +19,7 @@ Cardinality = Literal["one", "many"]
 ValueType = Literal["boolean", "long", "double", "string", "entity"]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A record inside an event."""
 
 
@@ -53,7 +53,7 @@ class EntitySlot(Part, frozen=True, kw_only=True):
     slot: str
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """What every event carries. `PARTS` names the fields that Avro gives in another shape, for the codec."""
 
     PARTS: ClassVar[dict[str, Any]] = {"code": Code}

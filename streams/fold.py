@@ -45,6 +45,10 @@ CHECKPOINT_OFFSETS = 1024
 RULES = frozenset({ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted})
 
 
+content = msgspec.msgpack.Encoder(order="deterministic").encode
+"""What an event says, as bytes: equal for equal events only (as Python compares, 1 would be 1.0 and True)."""
+
+
 class Refused(Exception):
     """A record that does not count. `code` is one of a fixed few, for counting; the text says what is wrong."""
 
@@ -97,9 +101,10 @@ class _Folding:
         self._put_kept_rows()
 
     def _chain(self, record: Record) -> None:
-        if record.offset // CHECKPOINT_OFFSETS > (self.head.next_offset - 1) // CHECKPOINT_OFFSETS:
+        if record.offset // CHECKPOINT_OFFSETS > self.head.last_offset // CHECKPOINT_OFFSETS:
             self.rows.put(keys.checkpoint(record.offset), self.head.chain)
         self.head.chain = chained(self.head.chain, record)
+        self.head.last_offset = record.offset
         self.head.next_offset = record.offset + 1
 
     def _read(self, record: Record) -> tuple[Micros, ev.Event | Refused]:
@@ -190,8 +195,7 @@ class _Folding:
     def _again(self, event: ev.Event, offset: int) -> None:
         row = self.rows.get(keys.event(event.space, offset))
         assert row is not None, "an id row without its event row"
-        known = self.codec.decode(decode(EventRow, row).event)
-        if self.codec.encode(known) != self.codec.encode(event):  # classes compare as Python does, where 1 is True
+        if content(self.codec.decode(decode(EventRow, row).event)) != content(event):
             raise Refused("conflict", f"event {id_text(event.event_id)} is at offset {offset} with other content")
         self.head.duplicates += 1
 

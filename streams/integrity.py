@@ -2,8 +2,7 @@
 
 The head of the tables holds the hash chain over every record folded, and there is a checkpoint of it about every 1,024
 offsets, so damage is found between two checkpoints; the events kept in the tables then name the very record. Tables
-that two folds of the same records made are equal byte for byte, whatever the batches were; only which offsets have a
-checkpoint may differ, since a batch may end in offsets that hold no record.
+that two folds of the same records made are equal byte for byte, whatever the batches were.
 """
 
 from __future__ import annotations
@@ -96,22 +95,21 @@ def _records(log: Log, head: Head) -> Iterator[Record | Problem]:
 
 
 def _differing(rows: Rows, folded: Rows) -> Iterator[bytes]:
-    """Keys of rows that differ, ascending; of checkpoints only those that both have."""
+    """Keys of rows that differ, ascending."""
     left, right = rows.scan(b"", _PAST_ALL_KEYS), folded.scan(b"", _PAST_ALL_KEYS)
     kept, again = next(left, None), next(right, None)
     while kept is not None or again is not None:
         if again is None or (kept is not None and kept[0] < again[0]):
             assert kept is not None
-            key, kept = kept[0], next(left, None)
+            yield kept[0]
+            kept = next(left, None)
         elif kept is None or again[0] < kept[0]:
-            key, again = again[0], next(right, None)
+            yield again[0]
+            again = next(right, None)
         else:
             if kept != again:
                 yield kept[0]
             kept, again = next(left, None), next(right, None)
-            continue
-        if key[:1] != b"C":
-            yield key
 
 
 def _named(key: bytes) -> str:

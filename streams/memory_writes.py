@@ -12,7 +12,7 @@ from schemas.checks import MAX_EVENT_BYTES, check_given
 from schemas.errors import InvalidEvent, SlotlogError
 from schemas.events import Value
 from schemas.jsonform import from_json, id_text, parse_id
-from schemas.times import micros
+from schemas.times import Micros, micros, rfc3339
 from streams import clock
 from streams.answers import Receipt, Status
 from streams.door import Door
@@ -204,12 +204,22 @@ class Writes(Partitions):
         """The event and its message, once every rule was asked."""
         event = given if isinstance(given, ev.Event) else from_json(self._filled_in(given))
         check_given(event, max_value_bytes=self._max_value_bytes)
+        if isinstance(event, ev.FactAsserted) and event.valid_from is None and event.valid_to is not None:
+            self._check_not_over(event.valid_to)
         door.check(event)
         made = message(event, self._codec)
         if len(made.value) > MAX_EVENT_BYTES:
             problem = f"{len(made.value):,} bytes in all, and an event has at most {MAX_EVENT_BYTES:,}"
             raise InvalidEvent(type(event).__name__, problem, hint="split what it carries over several events")
         return event, made
+
+    @staticmethod
+    def _check_not_over(valid_to: Micros) -> None:
+        """The fact begins to hold when it is appended, so it must end later than that."""
+        now = clock.now_micros()
+        if valid_to <= now:
+            problem = f"{rfc3339(valid_to)} is past, and without valid_from the fact begins to hold now, {rfc3339(now)}"
+            raise InvalidEvent("valid_to", problem, hint="say since when it held: valid_from")
 
     def _filled_in(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(given, dict | Mapping):

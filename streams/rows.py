@@ -35,17 +35,19 @@ class Rows(Protocol):
         """(key, row) with start ≤ key < stop, ascending, or descending when `reverse`."""
 
 
-class Row(msgspec.Struct, array_like=True):
+class Row(msgspec.Struct, array_like=True, gc=False):
     """Fields in this order are the array. New ones go at the end with a default."""
 
 
 class Head(Row):
-    """What a database is and how far it has read. `chain` is the hash chain over every record below `next_offset`."""
+    """What a database is and how far it has read. `chain` is the hash chain over every record below `next_offset`, of
+    which the last one is at `last_offset` (-1: there was none)."""
 
     log_identity: str
     partition: int
     partitions: int
     next_offset: int = 0
+    last_offset: int = -1
     chain: bytes = bytes(32)
     applied: int = 0
     duplicates: int = 0
@@ -165,7 +167,10 @@ def decode_head(data: bytes) -> Head | None:
 
     Raises:
         FormatTooNew: a newer format did.
+        StoreDamaged: it is no head.
     """
+    if not data:
+        raise StoreDamaged("the head of the tables is empty", hint="run slotlog rebuild")
     if data[0] > FORMAT:
         raise FormatTooNew(
             f"the tables have format {data[0]}, and this slotlog knows formats up to {FORMAT}", hint="upgrade slotlog"

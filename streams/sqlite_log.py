@@ -61,7 +61,8 @@ _LAST = 'SELECT "offset", append_time FROM log ORDER BY "offset" DESC LIMIT 1'
 _FIRST = 'SELECT "offset" FROM log ORDER BY "offset" LIMIT 1'
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?)"
 _PAGE = (
-    'SELECT "offset", append_time, key, value, headers FROM log WHERE "offset" >= ? AND "offset" < ? '
+    'SELECT "offset", CAST(append_time AS INTEGER), CAST(key AS BLOB), CAST(value AS BLOB), CAST(headers AS BLOB) '
+    'FROM log WHERE "offset" >= ? AND "offset" < ? '
     f'ORDER BY "offset" LIMIT {PAGE_RECORDS}'
 )
 

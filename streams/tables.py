@@ -65,10 +65,18 @@ class Tables:
         return None
 
     def get(self, key: bytes) -> bytes | None:
-        return cast("bytes | None", self._open().get(key))
+        database = self._open()
+        try:
+            return cast("bytes | None", database.get(key))
+        except Exception as error:
+            raise _translated(error, self.folder) from error
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return cast("list[bytes | None]", self._open().get(list(keys))) if keys else []
+        database = self._open()
+        try:
+            return cast("list[bytes | None]", database.get(list(keys))) if keys else []
+        except Exception as error:
+            raise _translated(error, self.folder) from error
 
     def scan(self, start: bytes, stop: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         rows = self._open().iter()
@@ -80,19 +88,24 @@ class Tables:
             rows.seek(start)
         return self._descending(rows, start) if reverse else self._ascending(rows, stop)
 
-    @staticmethod
-    def _ascending(rows: RdictIter, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _ascending(self, rows: RdictIter, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         while rows.valid() and (key := rows.key()) < stop:
             yield key, rows.value()
             rows.next()
-        rows.status()
+        self._check(rows)
 
-    @staticmethod
-    def _descending(rows: RdictIter, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _descending(self, rows: RdictIter, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         while rows.valid() and (key := rows.key()) >= start:
             yield key, rows.value()
             rows.prev()
-        rows.status()
+        self._check(rows)
+
+    def _check(self, rows: RdictIter) -> None:
+        """Tell the end of a scan from a damaged block."""
+        try:
+            rows.status()
+        except Exception as error:
+            raise _translated(error, self.folder) from error
 
     def write(self, rows: Mapping[bytes, bytes]) -> None:
         """Write all of `rows`, or none of them. They are durable after `flush` or `close`, not before.

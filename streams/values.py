@@ -11,7 +11,9 @@ import msgspec
 
 from schemas.events import Value
 
-_SPACE = re.compile(r"\s+")
+_SPACE = re.compile(r"[\s\u2800]+")
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
+"""What Unicode calls default ignorable and does not put in category Cf."""
 
 
 def same(left: Value | None, right: Value | None) -> bool:
@@ -25,10 +27,12 @@ def identity(value: Value | None) -> tuple[type, Value | None]:
 
 
 def normal_form(value: Value) -> str:
-    """The text that all spellings of a value share: its text (JSON for what is no text), without invisible format
-    characters (category Cf), NFKC, casefolded, NFKC again, white space folded to single blanks and trimmed."""
+    """The text that all spellings of a value share: its text (JSON for what is no text), without invisible characters
+    (category Cf and what else Unicode calls default ignorable), NFKC, casefolded, NFKC again, white space folded to
+    single blanks and trimmed. Letters that merely look alike stay different."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    text = _INVISIBLE.sub("", text)
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return _SPACE.sub(" ", text).strip()
 

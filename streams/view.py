@@ -177,8 +177,12 @@ class Judge:
 
     def cardinality(self, entity: str, slot: str) -> str:
         """`one` or `many`: the newest declaration for the entity's kind, else the newest general one, else `one`."""
-        kind = entity.partition(":")[0]
-        declared = [event for event in self.declarations if event.slot == slot and event.entity_kind in (kind, None)]
+        kind, colon, _ = entity.partition(":")
+        declared = [
+            event
+            for event in self.declarations
+            if event.slot == slot and event.entity_kind in (kind if colon else None, None)
+        ]
         newest = max(enumerate(declared), key=lambda one: (one[1].entity_kind is not None, one[0]), default=None)
         return "one" if newest is None else newest[1].cardinality
 

@@ -1,4 +1,4 @@
-"""Mutation testing of the pure core: every small change to it must make a quick test fail, or be shown to change nothing.
+"""Mutation testing of the pure core: each small change to it makes a quick test fail, or is shown to change nothing.
 
 cosmic-ray changes one place of one module at a time, in a copy of the checkout, and runs the tests against it. What
 survives is written down with its reason: EQUIVALENT holds the changes that no input can tell from the original. One
@@ -28,14 +28,13 @@ from typing import Any, NamedTuple
 
 import harness
 
-
 VERSION = "8.7.0"
 MODULES = ("streams/belief.py", "streams/view.py", "streams/values.py")
 UNIT_TESTS = (
     "tests/unit/test_values.py", "tests/unit/test_belief.py", "tests/unit/test_belief_mutants.py",
     "tests/unit/test_view.py",
 )  # fmt: skip
-PROPERTY_TESTS = ("tests/property/test_reads.py",)
+PROPERTY_TESTS = ("tests/property/test_belief.py", "tests/property/test_reads.py")
 PROPERTY_EXAMPLES = "0.3"
 TIMEOUT_S = 60.0
 EQUIVALENT: dict[tuple[str, str, str], str] = {}
@@ -182,9 +181,8 @@ def main() -> int:
     command = tool(given)
     facts = harness.facts()
     version = subprocess.run([str(command), "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    with harness.work_folder(given) as work:
-        with harness.timed() as seconds:
-            mutants, skipped, test_command = run(given, command, work)
+    with harness.work_folder(given) as work, harness.timed() as seconds:
+        mutants, skipped, test_command = run(given, command, work)
     survivors = [mutant for mutant in mutants if mutant.outcome != "killed"]
     unexplained = [mutant for mutant in survivors if mutant.reason is None]
     used = {(mutant.module, mutant.before, mutant.after) for mutant in survivors}

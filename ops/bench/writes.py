@@ -1,4 +1,4 @@
-"""What a durable write costs beside a bare insert into SQLite, in a small store and in a large one; alone and with others.
+"""What a durable write costs beside a bare insert into SQLite, in small stores and large ones; alone and with others.
 
 `remember`: into stores of three sizes, one write of `Memory.remember` and one bare insert in turn. The bare one puts
 the same bytes into a copy of the same file with the same durability (WAL, synchronous=FULL), and nothing else. Twice:
@@ -162,7 +162,9 @@ def remember(work: Path, given: argparse.Namespace) -> harness.Result:
             shutil.rmtree(place)
     least, most = (sizes[str(size)] for size in (min(given.sizes), max(given.sizes)))
     flat = {
-        name: {key: round(most[name]["remember"][key] / least[name]["remember"][key], 3) for key in ("p50_ms", "p99_ms")}
+        name: {
+            key: round(most[name]["remember"][key] / least[name]["remember"][key], 3) for key in ("p50_ms", "p99_ms")
+        }
         for name in ("appending", "holding")
     }
     harness.say(f"  largest / smallest store: {flat}")
@@ -207,10 +209,10 @@ def processes(work: Path, given: argparse.Namespace) -> harness.Result:
     store, count = str(work / "processes"), given.writes_each
     Memory.open(store).close()
     context = multiprocessing.get_context("spawn")
-    with context.Pool(given.processes, _meet, (context.Barrier(given.processes),)) as pool:
-        with harness.timed() as seconds:
-            asked = [(store, writer, count) for writer in range(given.processes)]
-            found = pool.map(_write, asked, chunksize=1)
+    asked = [(store, writer, count) for writer in range(given.processes)]
+    barrier = context.Barrier(given.processes)
+    with harness.timed() as seconds, context.Pool(given.processes, _meet, (barrier,)) as pool:
+        found = pool.map(_write, asked, chunksize=1)
     written = {offset: (writer, number) for writer, told in enumerate(found) for number, (offset, _) in enumerate(told)}
     total = given.processes * count
     assert sorted(written) == list(range(total)), "an acknowledged write is lost, or two have one offset"

@@ -22,19 +22,17 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 SECTIONS = {
     "Write": {**dict.fromkeys(("remember", "end", "forget", "observe"), "writing"), "append": "appending"},
-    "Ask": {
-        **dict.fromkeys(("get", "entity", "history", "timeline", "sessions", "replay"), "reading"),
-        **dict.fromkeys(("explain", "diff", "known", "schema"), "reasoning"),
-    },
+    "Read": dict.fromkeys(("get", "entity", "history", "timeline", "sessions", "replay"), "reading"),
+    "Ask why": dict.fromkeys(("explain", "diff", "known", "schema"), "reasoning"),
     "Rule what counts": dict.fromkeys(
         ("review", "forbid", "allow", "declare", "policy", "distrust", "trust"), "ruling"
     ),
-    "Move": dict.fromkeys(("copy", "export", "import"), "moving"),
-    "Tend": {
+    "Look after": {
         "info": "tending",
         **dict.fromkeys(("verify", "doctor"), "proving"),
         **dict.fromkeys(("rebuild", "digest", "quarantine", "topic"), "tending"),
     },
+    "Move": dict.fromkeys(("copy", "export", "import"), "moving"),
     "Begin": {"demo": "demo", "completion": "completing"},
 }
 """Every command, in the order in which they are shown, and the module beside this one that has it under its name."""

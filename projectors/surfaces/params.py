@@ -25,6 +25,7 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 DEFAULT_TIMEOUT_S = 30.0
 _OFFSET = re.compile(r"-?\d+")
 _POSITION = re.compile(r"(\d+):(-?\d+)")
+_DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 _EVENT_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -107,7 +108,7 @@ def as_event_or_time(_: click.Context, parameter: click.Parameter, text: str | N
 
     if text is None or _EVENT_ID.fullmatch(text):
         return text
-    if ":" not in text or "-" not in text:
+    if ":" not in text and not _DATE.fullmatch(text):
         raise InvalidInput(
             f"{parameter.opts[0]} {text!r} is no event id and no time",
             hint="an event id, as every answer shows it, or a time like 2026-03-01T09:00:00Z",

@@ -6,10 +6,12 @@ import json
 import os
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,25 @@ def test_an_embedded_store_imports_no_client_of_a_broker_and_nothing_for_looks(
     assert "streams.memory" in names
     unwanted = ("confluent_kafka", "rich", "asyncio", "importlib.metadata", "concurrent")
     assert not [name for name in names if name.startswith(unwanted)]
+
+
+def test_a_command_imports_no_other_commands(tmp_path: Path) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
+    words = ("get", SPACE, ALICE, "employer")
+    program = f"import sys; from projectors.surfaces.cli import main; main({words!r}, standalone_mode=False); "
+    done = subprocess.run(
+        [sys.executable, "-c", program + "print(*sys.modules)"],
+        env=environment(tmp_path),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    names = set(done.stdout.splitlines()[-1].split())
+    assert "projectors.surfaces.reading" in names
+    for other in ("writing", "appending", "reasoning", "render_why", "ruling", "moving", "proving", "tending"):
+        assert f"projectors.surfaces.{other}" not in names
+    assert not names & {"click.shell_completion", "streams.doctor"}
 
 
 def test_help_imports_nothing_of_the_store(tmp_path: Path) -> None:
@@ -182,6 +203,63 @@ def test_an_interrupted_append_tells_exactly_what_is_on_the_log(tmp_path: Path) 
     assert count(store) == 2_000
 
 
+def test_an_edit_of_the_log_is_found(tmp_path: Path) -> None:
+    run(tmp_path, "append", stdin=events(10))
+    run(tmp_path, "rebuild")
+    with sqlite3.connect(tmp_path / "log.sqlite") as log:
+        log.execute("UPDATE log SET value = (SELECT value FROM log WHERE offset = 5) WHERE offset = 4")
+    log.close()
+    found = run(tmp_path, "verify", code=4)
+    assert found.stdout == "log     0:4  the record is not the one that was folded here\n"
+    assert found.stderr.startswith("hint: ")
+    told = run(tmp_path, "doctor", code=4).stdout
+    assert "\nwrong    log is what was folded: 0:4: " in told
+
+
+def test_progress_is_drawn_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "source"), str(tmp_path / "target")
+    run(source, "append", stdin=events(2_500))
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        command("copy", source, target), env=environment(source), stdout=subprocess.PIPE, stderr=theirs
+    ) as copying:
+        os.close(theirs)
+        drawn = b""
+        with suppress(OSError):  # Linux: the other side was closed
+            while part := os.read(ours, 10_000):
+                drawn += part
+        assert copying.stdout is not None
+        assert copying.stdout.read() == b"2,500 copied, 0 there already\n"
+        assert copying.wait(DEADLINE_S) == 0
+    os.close(ours)
+    assert b"  40%  1,000 records" in drawn
+    assert b" 100%  2,500 records" in drawn
+    assert drawn.endswith(b"\r\x1b[K")
+    assert run(source, "copy", source, target).stderr == ""
+
+
+def test_bash_completes_commands(tmp_path: Path) -> None:
+    program = tmp_path / "slotlog"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    script = """
+        eval "$(slotlog completion bash)"
+        COMP_WORDS=(slotlog re) COMP_CWORD=1
+        _slotlog_completion slotlog
+        echo "${COMPREPLY[@]}"
+    """
+    found = environment(tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**found, "PATH": f"{tmp_path}:{found['PATH']}"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("remember replay review rebuild\n", 0), done.stderr
+
+
 def test_two_processes_append_at_once(tmp_path: Path) -> None:
     processes = []
     for session in ("left", "right"):
@@ -225,6 +303,20 @@ def test_a_store_on_kafka(broker: Broker, tmp_path: Path) -> None:
     assert json.loads(run(store, "append", "--json", stdin=events(50)).stdout)["appended"] == 50
     assert len(run(store, "replay", SPACE, "--json").stdout.splitlines()) == 51
     assert run(store, "rebuild").stdout == "51 events folded in 3 partitions\n"
+
+
+def test_a_copy_to_kafka_and_back(broker: Broker, tmp_path: Path) -> None:
+    here, back = str(tmp_path / "here"), str(tmp_path / "back")
+    there = f"kafka://{broker.bootstrap}/cli-copy?state={tmp_path / 'state'}"
+    run(here, "append", stdin=events(20))
+    run(here, "append", "--space", "acme/other", stdin=events(5).replace(f'"space": "{SPACE}", ', ""))
+    assert "slotlog topic create" in run(here, "copy", here, there, code=2).stderr
+    run(there, "topic", "create", "--partitions", "3")
+    assert run(here, "copy", here, there).stdout == "25 copied, 0 there already\n"
+    assert run(here, "copy", there, back).stdout == "25 copied, 0 there already\n"
+    assert len({run(store, "digest").stdout for store in (here, there, back)}) == 1
+    assert run(there, "verify").stdout == "no difference: 25 records in 3 partitions\n"
+    assert "wrong" not in run(there, "doctor").stdout
 
 
 def test_a_broker_that_is_not_there_is_to_be_tried_again(tmp_path: Path, unused_port: Callable[[], int]) -> None:

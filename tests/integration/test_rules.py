@@ -548,6 +548,8 @@ def test_a_retraction_with_a_value_reaches_exactly_that_value(memory: Memory, va
         belief = belief_of(memory)
         assert belief is not None
         assert type(belief.value) is type(left)
+        memory.remember(SPACE, ALICE, "employer", "a third", cause=turn.event_id)
+        assert value_of(memory) == "a third", "another value of the same root"
 
 
 def test_a_retraction_of_an_end_brings_the_fact_back(memory: Memory) -> None:

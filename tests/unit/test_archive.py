@@ -121,9 +121,7 @@ def test_bytes_after_the_end_are_refused(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
     path = written(tmp_path / "new.avro", remade(lambda r: r, metadata={"slotlog.archive": str(archive.FORMAT + 1)}))
-    with pytest.raises(
-        FormatTooNew, match=NEWER
-    ) as e:
+    with pytest.raises(FormatTooNew, match=NEWER) as e:
         list(read_archive(path))
     assert e.value.hint == "upgrade slotlog"
 

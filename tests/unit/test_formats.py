@@ -57,11 +57,22 @@ KEYS: dict[str, bytes] = {
     "C checkpoint": keys.checkpoint(1024),
 }
 
+HEAD = Head(
+    log_identity="0f" * 16,
+    partition=2,
+    partitions=3,
+    next_offset=258,
+    last_offset=257,
+    chain=SHA,
+    applied=200,
+    duplicates=7,
+    quarantined=51,
+)
 _MARK = Mark(9, 1_700_000_000_000_000, "agent:planner", None, "Acme")
 _VERDICT = Mark(10, 1_700_000_000_000_001, "user:ana", "verified")
 ROWS: dict[str, Row] = {
     "Head, fresh": Head("0f" * 16, 0, 1),
-    "Head": Head("0f" * 16, 2, 3, 258, SHA, 200, 7, 51),
+    "Head": HEAD,
     "SpaceRow": SpaceRow(3, 0, 258, 1_700_000_000_000_000),
     "SpaceRow with rules": SpaceRow(3, 0, 258, 1_700_000_000_000_000, 100),
     "EventRow": EventRow(1_700_000_000_000_000, 257, b"\xc3\x01event"),
@@ -84,7 +95,7 @@ ROWS: dict[str, Row] = {
 RECORD = Record(0, 7, 1_700_000_000_000_000, b"acme", b"value", (("ce_id", b"1"), ("h", b"")))
 OTHERS: dict[str, bytes] = {
     "offset": encode(258),
-    "head with its version": encode_head(Head("0f" * 16, 2, 3, 258, SHA, 200, 7, 51)),
+    "head with its version": encode_head(HEAD),
     "chain after a record": chained(bytes(32), RECORD),
     "chain after a record without key, value and headers": chained(SHA, Record(1, 8, 0, None, None, ())),
     "tombstone digest": digest_of(PART, "  ＡＣＭＥ\u200b Corp "),
@@ -151,17 +162,13 @@ def test_keys_of_one_family_have_the_parts_their_page_names() -> None:
 
 
 def test_the_head_begins_with_the_version() -> None:
-    head = ROWS["Head"]
-    assert isinstance(head, Head)
-    data = encode_head(head)
+    data = encode_head(HEAD)
     assert data[0] == rows.FORMAT
-    assert decode_head(data) == head
+    assert decode_head(data) == HEAD
 
 
 def test_an_older_head_is_folded_again_and_a_newer_one_refused() -> None:
-    head = ROWS["Head"]
-    assert isinstance(head, Head)
-    data = encode_head(head)
+    data = encode_head(HEAD)
     assert decode_head(bytes([rows.FORMAT - 1]) + b"whatever it was") is None
     with pytest.raises(
         FormatTooNew, match=f"the tables have format {rows.FORMAT + 1}, .* up to {rows.FORMAT}"

@@ -1,0 +1,48 @@
+"""Running slotlog's command line inside this process, for the tests of its commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from projectors.surfaces.cli import main
+
+SPACE = "acme/support"
+ALICE = "user:alice"
+ID = "0195d0a4-7c00-7000-8000-000000000007"
+Run = Callable[..., Result]
+
+
+def runner(folder: Path) -> Run:
+    """Runs a command on a store in `folder`, which is otherwise empty, and asserts its exit code."""
+
+    def invoke(*words: str, stdin: bytes | None = None, code: int = 0, **env: str) -> Result:
+        settings = {"SLOTLOG_STORE": str(folder / "store"), "SLOTLOG_ACTOR": "agent:test", "COLUMNS": "100", **env}
+        result = CliRunner().invoke(main, words, input=stdin, env=settings, prog_name="slotlog", catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    return invoke
+
+
+def document(result: Result) -> Any:
+    """The one line of JSON that was printed."""
+    assert result.stdout.count("\n") == 1
+    return json.loads(result.stdout)
+
+
+def documents(result: Result) -> list[Any]:
+    """Every line of JSON that was printed."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def fact(value: Any, **fields: Any) -> dict[str, Any]:
+    return {"type": "FactAsserted", "space": SPACE, "entity": ALICE, "slot": "employer", "value": value, **fields}
+
+
+def lines(*events: Any) -> bytes:
+    return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in events)
