@@ -196,6 +196,13 @@ def _check_tombstone(event: ev.ValueForbidden | ev.ValueAllowed) -> None:
         check_value("value", event.value)
 
 
+def _check_declaration(event: ev.SlotDeclared) -> None:
+    if event.entity_kind is not None and ":" in event.entity_kind:
+        raise InvalidEvent(
+            "entity_kind", f"{event.entity_kind!r} has a colon, and a kind is what stands before the first"
+        )
+
+
 def _check_policy(event: ev.PolicySet) -> None:
     for number, rule in enumerate(event.rules):
         check_name(f"rules[{number}].actors", rule.actors)
@@ -249,6 +256,7 @@ _EXTRA: dict[type[ev.Event], Callable[..., None]] = {
     ev.ValueForbidden: _check_tombstone,
     ev.ValueAllowed: _check_tombstone,
     ev.PolicySet: _check_policy,
+    ev.SlotDeclared: _check_declaration,
     ev.SessionStarted: _check_session,
     ev.SessionEnded: _check_session,
     ev.Recalled: _check_recalled,

@@ -73,6 +73,16 @@ class Follower:
         """Reads of the rows as of the last `refresh`."""
         return Reads(self.rows, self._partition, self._codec, self._hot)
 
+    def open(self) -> None:
+        """Open the tables as they were last flushed, without folding on; `refresh` does it by itself."""
+        try:
+            if not self._opened:
+                self._open(self._log.end(self._partition))
+                self._opened = True
+        except BaseException:
+            self._let_go(flush=False)
+            raise
+
     def refresh(self, progress: Progress | None = None) -> None:
         """Bring `rows` and `head` to the end of the log as of this call.
 

@@ -117,7 +117,7 @@ def _contents(memory: Memory, repair: bool) -> Iterator[Check]:
         yield _mended("tables are what the log says", f"{'; '.join(in_tables)}; folded again", memory.rebuild)
     else:
         yield Check("tables are what the log says", *_verdict(in_tables))
-    detail = f"{len(quarantined)} records do not count; slotlog quarantine lists them" if quarantined else "none"
+    detail = f"records that do not count: {len(quarantined)}; slotlog quarantine lists them" if quarantined else "none"
     yield Check("quarantine", "noticed" if quarantined else "well", detail)
 
 

@@ -94,6 +94,7 @@ _UNKNOWN_TOPIC = {
     KafkaError._UNKNOWN_PARTITION,
     KafkaError.UNKNOWN_TOPIC_ID,
 }
+_NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 _REFUSED = {
     KafkaError._INVALID_ARG,
     KafkaError._AUTHENTICATION,
@@ -315,8 +316,17 @@ class KafkaLog:
         """First retained offset and last stable offset, asked of the broker now."""
         if not 0 <= partition < self.partitions:
             raise InvalidInput(f"there is no partition {partition}: {self._topic} has {self.partitions}")
+        deadline = time.monotonic() + self._timeout_s
         with self._borrowed(self._use().watermarks) as consumer:
-            return consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=self._timeout_s)
+            while True:
+                try:
+                    return consumer.get_watermark_offsets(
+                        TopicPartition(self._topic, partition), timeout=self._timeout_s
+                    )
+                except KafkaException as error:  # the leader moves, or the topic was made a moment ago
+                    if error.args[0].code() not in _NO_LEADER or time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.05)
 
     @contextmanager
     def _borrowed(self, pool: list[Consumer], settings: Mapping[str, object] = _CONSUMER) -> Iterator[Consumer]:

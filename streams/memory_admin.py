@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from schemas.archive import Archived, read_archive, write_archive
 from schemas.errors import InvalidInput, StoreDamaged, StoreFull
 from streams.answers import Info, PartitionInfo, SpaceInfo
 from streams.catchup import Follower
 from streams.digest import combined, digests
 from streams.file_lock import FileLock
-from streams.integrity import Problem, fold_again, verify_log, verify_tables
 from streams.partitions import Partitions
-from streams.transfer import Progress, Target, Transferred, incoming, outgoing
+
+if TYPE_CHECKING:
+    from schemas.archive import Archived
+    from streams.integrity import Problem
+    from streams.transfer import Progress, Transferred
 
 VERIFY_PREFIX, LOCK_NAME = "verify-", "lock"
 """How a second fold's folder is named, beside the tables, and the lock in it while it is in use."""
@@ -83,18 +85,20 @@ class Tending(Partitions):
         with self._lock, target._lock:
             return target._take_in(self._outgoing(), progress)
 
-    def export(self, path: str | Path) -> int:
+    def export(self, path: str | Path, progress: Progress | None = None) -> int:
         """Write every event to an archive, an Avro container file with a checksum chain; returns how many there were.
 
         The file is there whole or not at all.
         """
+        from schemas.archive import write_archive
+
         final = Path(path)
         if not final.name:
             raise InvalidInput(f"{final} names no file")
         partial = final.with_name(f"{final.name}.partial")
         try:
             with self._lock, partial.open("wb") as file:
-                count = write_archive(file, self._outgoing(), self._log.identity)
+                count = write_archive(file, _counted(self._outgoing(), progress), self._log.identity)
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(final)
@@ -114,6 +118,8 @@ class Tending(Partitions):
         Raises:
             StoreDamaged: the archive is damaged or cut off; nothing of it was appended.
         """
+        from schemas.archive import read_archive
+
         for _ in read_archive(Path(path)):
             pass
         with self._lock:
@@ -124,6 +130,8 @@ class Tending(Partitions):
 
         Finds an edit, a gap, a change of order, an insertion and a cut, and tables that were altered by hand.
         """
+        from streams.integrity import Problem
+
         with self._lock:
             self._all_fresh()
             problems: list[Problem] = []
@@ -133,6 +141,16 @@ class Tending(Partitions):
                 except StoreDamaged as error:
                     problems.append(Problem(None, str(error), in_tables=True))
             return problems
+
+    def vouched(self) -> tuple[int, int]:
+        """(offsets that an earlier fold vouches for, offsets in all). `verify` can't find an edit of a record that
+        nobody had folded into tables before; asked first, this says how much of the log that is."""
+        with self._lock:
+            self._check_open()
+            for follower in self._followers:
+                follower.open()
+            ends = [self._log.end(follower.head.partition) for follower in self._followers]
+            return sum(follower.head.next_offset for follower in self._followers), sum(ends)
 
     def flaws(self) -> list[str]:
         """What the log's own storage finds wrong: a damaged file, a folder open to others, a setting of the topic."""
@@ -152,11 +170,15 @@ class Tending(Partitions):
         return combined(spaces), dict(sorted(spaces.items()))
 
     def _verify(self, follower: Follower) -> list[Problem]:
+        from tempfile import TemporaryDirectory
+
+        from streams.integrity import fold_again, verify_log, verify_tables
+
         found = verify_log(self._log, follower.head, follower.rows, self._codec)
         if found is not None:
             return [found]
         self._tables_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self._tables_folder, prefix=VERIFY_PREFIX) as folder:
+        with TemporaryDirectory(dir=self._tables_folder, prefix=VERIFY_PREFIX) as folder:
             lock = FileLock(Path(folder) / LOCK_NAME)  # says that the folder is in use, for as long as it is
             lock.acquire(0.0)
             try:
@@ -169,10 +191,14 @@ class Tending(Partitions):
                 lock.close()
 
     def _outgoing(self) -> Iterator[Archived]:
+        from streams.transfer import outgoing
+
         self._all_fresh()
         return outgoing(self._log, self._followers)
 
     def _take_in(self, records: Iterator[Archived], progress: Progress | None) -> Transferred:
+        from streams.transfer import Target, incoming
+
         quarantined = []
         for reads, follower in zip(self._all_fresh(), self._followers, strict=True):
             for one in reads.quarantined():
@@ -180,3 +206,11 @@ class Tending(Partitions):
                 for batch in self._log.read(follower.head.partition, offset, offset + 1):
                     quarantined += [(record.key or b"", record.value or b"") for record in batch.records]
         return incoming(records, Target(self._log, self._codec, self._fresh, quarantined), progress)
+
+
+def _counted(records: Iterator[Archived], progress: Progress | None) -> Iterator[Archived]:
+    """`records`, telling `progress` of each thousand."""
+    for number, record in enumerate(records, 1):
+        if progress is not None and number % 1_000 == 0:
+            progress(number)
+        yield record

@@ -11,7 +11,7 @@ from uuid import UUID
 from schemas.errors import InvalidView
 from schemas.events import PolicyRule, SlotDeclared
 from schemas.jsonform import parse_id
-from schemas.times import micros
+from schemas.times import Micros, micros
 from streams import clock
 from streams.answers import Answer, Belief, Change, Known, Quarantined, Recorded, Session
 from streams.partitions import Partitions
@@ -73,8 +73,9 @@ class Reading(Partitions):
         from streams.compare import diff
 
         with self._lock:
-            _, first = self._resolved(space, view_a)
-            reads, second = self._resolved(space, view_b)
+            now = clock.now_micros()
+            _, first = self._resolved(space, view_a, now)
+            reads, second = self._resolved(space, view_b, now)
             return diff(reads, space, first, second)
 
     def schema(self, space: str, view: View = View()) -> list[SlotSchema]:
@@ -96,6 +97,15 @@ class Reading(Partitions):
         with self._lock:
             reads, resolved = self._resolved(space, view)
             return reads.judge(space, resolved).declarations
+
+    def event(self, space: str, event_id: UUID | str) -> Recorded:
+        """The event with this id, with its place and append time.
+
+        Raises:
+            NotFound: the space has none that counts.
+        """
+        with self._lock:
+            return self._fresh(space).event(space, parse_id(event_id))
 
     def known_at(self, space: str, event_id: UUID | str) -> Known:
         """What whoever wrote this event could know: the view up to the newest event they had been shown (`seen`), at
@@ -190,11 +200,13 @@ class Reading(Partitions):
             raise InvalidView(f"a point of the log is an offset, a Position or an aware datetime, not {point!r}")
         return point
 
-    def _resolved(self, space: str, view: View) -> tuple[Reads, ResolvedView]:
+    def _resolved(self, space: str, view: View, now: Micros | None = None) -> tuple[Reads, ResolvedView]:
         reads = self._fresh(space)
         head = self._follower(space).head
         first = 0 if view.as_of is None else self._log.start(head.partition)
-        resolved = reads.resolve(space, view, Bounds(first, head.next_offset, clock.now_micros()))
+        resolved = reads.resolve(
+            space, view, Bounds(first, head.next_offset, clock.now_micros() if now is None else now)
+        )
         offset = resolved.as_of.offset
         if self._seen.get(space, (-1, None))[0] != offset:
             self._seen[space] = (offset, reads.id_at(space, offset))

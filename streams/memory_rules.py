@@ -20,7 +20,8 @@ from streams.memory_writes import Writes
 
 
 class Ruling(Writes):
-    """Ruling verbs of `Memory`. Each is one event with its actor and reason; none changes or removes another event."""
+    """Ruling verbs of `Memory`. Each is one event with its actor and reason; none changes or removes another. With
+    an id of the caller's own (a UUIDv7) each may be repeated, as `remember` may."""
 
     def review(
         self,
@@ -32,13 +33,15 @@ class Ruling(Writes):
         session: str | None = None,
         actor: str | None = None,
         cause: UUID | str | None = None,
+        own_id: UUID | str | None = None,
     ) -> Receipt:
-        """Give a verdict on the fact or end `event_id`: `verified`, `rejected` or `candidate`. The last one counts.
+        """Give a verdict on the fact or end `event_id`: `verified`, `rejected` or `candidate`. The last one
+        counts. `own_id` is this event's own id, as in `remember`.
 
         Raises:
             InvalidEvent: no such fact or end is known in the space.
         """
-        fields = self._common(space, session, actor, "main", None, cause, None)
+        fields = self._common(space, session, actor, "main", None, cause, own_id)
         return self.append(
             [ev.FactReviewed(**fields, target=parse_id(event_id, "target"), verdict=verdict, reason=reason)]
         )[0]
@@ -53,9 +56,10 @@ class Ruling(Writes):
         reason: str | None = None,
         session: str | None = None,
         actor: str | None = None,
+        event_id: UUID | str | None = None,
     ) -> Receipt:
         """Put a tombstone on a value of entity:slot: in any spelling, earlier or later, it is not believed."""
-        fields = self._common(space, session, actor, "main", None, None, None)
+        fields = self._common(space, session, actor, "main", None, None, event_id)
         return self.append([ev.ValueForbidden(**fields, entity=entity, slot=slot, value=value, reason=reason)])[0]
 
     def allow(
@@ -68,9 +72,10 @@ class Ruling(Writes):
         reason: str | None = None,
         session: str | None = None,
         actor: str | None = None,
+        event_id: UUID | str | None = None,
     ) -> Receipt:
         """Lift the tombstone on a value of entity:slot, in whatever spelling it was set."""
-        fields = self._common(space, session, actor, "main", None, None, None)
+        fields = self._common(space, session, actor, "main", None, None, event_id)
         return self.append([ev.ValueAllowed(**fields, entity=entity, slot=slot, value=value, reason=reason)])[0]
 
     def declare(
@@ -84,13 +89,14 @@ class Ruling(Writes):
         description: str | None = None,
         session: str | None = None,
         actor: str | None = None,
+        event_id: UUID | str | None = None,
     ) -> Receipt:
         """Say how the slot is read from now on: `one` value at an instant, or `many`. It changes no event, and a View
         as of an earlier offset reads as before. `entity_kind` limits it to entities
         with that text before their first `:`.
         """
         event = ev.SlotDeclared(
-            **self._common(space, session, actor, "main", None, None, None),
+            **self._common(space, session, actor, "main", None, None, event_id),
             slot=slot,
             entity_kind=entity_kind,
             cardinality=cardinality,
@@ -106,6 +112,7 @@ class Ruling(Writes):
         *,
         session: str | None = None,
         actor: str | None = None,
+        event_id: UUID | str | None = None,
     ) -> Receipt:
         """Set the trust policy of the space; it replaces the one before, for facts and verdicts after it.
 
@@ -117,7 +124,7 @@ class Ruling(Writes):
         Raises:
             InvalidEvent: a rule is not one; it names which, and what is wrong with it.
         """
-        fields = self._common(space, session, actor, "main", None, None, None)
+        fields = self._common(space, session, actor, "main", None, None, event_id)
         return self.append([ev.PolicySet(**fields, rules=_policy_rules(rules))])[0]
 
     def distrust(
@@ -129,6 +136,7 @@ class Ruling(Writes):
         reason: str | None = None,
         session: str | None = None,
         actor: str | None = None,
+        event_id: UUID | str | None = None,
     ) -> Receipt:
         """From `since` on, inclusive, nothing that the actor `about` wrote counts: an event id of the space, an append
         time, or None for everything. The newest word about an actor wins, whoever wrote it.
@@ -137,7 +145,7 @@ class Ruling(Writes):
             InvalidEvent: `since` names no known event.
         """
         event = ev.ActorDistrusted(
-            **self._common(space, session, actor, "main", None, None, None),
+            **self._common(space, session, actor, "main", None, None, event_id),
             about=about,
             since_event=None if since is None or isinstance(since, datetime) else parse_id(since, "since_event"),
             since_time=micros(since, "since") if isinstance(since, datetime) else None,
@@ -153,9 +161,10 @@ class Ruling(Writes):
         reason: str | None = None,
         session: str | None = None,
         actor: str | None = None,
+        event_id: UUID | str | None = None,
     ) -> Receipt:
         """All that the actor `about` wrote counts again."""
-        fields = self._common(space, session, actor, "main", None, None, None)
+        fields = self._common(space, session, actor, "main", None, None, event_id)
         return self.append([ev.ActorTrusted(**fields, about=about, reason=reason)])[0]
 
 

@@ -96,22 +96,23 @@ class Writes(Partitions):
         slot: str | None = None,
         value: Value | None = None,
         *,
-        target: UUID | str | None = None,
+        event_id: UUID | str | None = None,
         reason: str | None = None,
         session: str | None = None,
         actor: str | None = None,
         branch: str = "main",
         cause: UUID | str | None = None,
-        event_id: UUID | str | None = None,
+        own_id: UUID | str | None = None,
     ) -> Receipt:
-        """Retract: the one fact or end `target`, or all of entity:slot (only those that carry `value`, when given),
-        never count, at any time. A correction, where `end` is a change.
+        """Retract: the one fact or end `event_id`, or all of entity:slot (only those that carry `value`, when given),
+        never count, at any time. A correction, where `end` is a change. `own_id` is this event's own id, as in
+        `remember`.
 
         Raises:
             InvalidEvent: nothing known is named.
         """
-        fields = self._common(space, session, actor, branch, None, cause, event_id)
-        named = None if target is None else parse_id(target, "target")
+        fields = self._common(space, session, actor, branch, None, cause, own_id)
+        named = None if event_id is None else parse_id(event_id, "target")
         return self.append(
             [ev.FactRetracted(**fields, target=named, entity=entity, slot=slot, value=value, reason=reason)]
         )[0]

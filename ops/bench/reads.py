@@ -414,7 +414,7 @@ def repeated(
     """Seconds of the first question and of the later ones: `given.questions`, or as many as fit into a few seconds."""
     times: list[float] = []
     until = time.perf_counter() + given.seconds_per_shape
-    while len(times) <= given.questions and (len(times) < 6 or time.perf_counter() < until):
+    while len(times) <= given.questions and (len(times) < 2 or time.perf_counter() < until):
         started = time.perf_counter()
         answer = ask()
         times.append(time.perf_counter() - started)

@@ -45,15 +45,15 @@ class Settings:
 
         return self.store or DEFAULT_STORE
 
-    def open(self, *, create: bool, name: str | None = None) -> Memory:
-        """The memory of the store, or of another by its name. It folds nothing that a reader does not need folded, and
-        leaves the tables to others."""
+    def open(self, *, create: bool, name: str | None = None, hold: bool = False) -> Memory:
+        """The memory of the store, or of another by its name. Without `hold` it folds nothing that a reader does not
+        need folded, and leaves the tables to others."""
         from schemas.errors import NotFound
         from streams import Memory
 
         name = self.store_name if name is None else name
         try:
-            return Memory.open(name, actor=self.actor, hold=False, create=create, timeout_s=self.timeout)
+            return Memory.open(name, actor=self.actor, hold=hold, create=create, timeout_s=self.timeout)
         except NotFound as error:
             if name.startswith("kafka://"):
                 raise

@@ -18,9 +18,9 @@ def verify(settings: Settings) -> None:
     """Read the whole log again and compare it, and the tables, with what was folded, byte for byte.
 
     Finds an edit, a gap, a change of order, an insertion and a cut, and tables altered by hand. Each difference is one
-    line; code 4 when there is any. The hash chain that the log is held to is kept with the tables: records that came
-    in after these were last flushed have nothing to be compared with yet, and `slotlog rebuild` takes all of them as
-    they are.
+    line; code 4 when there is any. The hash chain that the log is held to is kept with the tables: records that nobody
+    had folded into them before have nothing to be compared with, which is said; from then on they have. `slotlog
+    rebuild` takes all of them as they are.
 
     \b
     Examples:
@@ -29,7 +29,8 @@ def verify(settings: Settings) -> None:
     """
     from projectors.surfaces import output
 
-    with settings.open(create=False) as memory:
+    with settings.open(create=False, hold=True) as memory:
+        vouched, offsets = memory.vouched()
         found = memory.verify()
         partitions = memory.info().partitions if not found else ()
     if settings.json:
@@ -37,6 +38,10 @@ def verify(settings: Settings) -> None:
     elif not found:
         records = sum(one.applied + one.duplicates + one.quarantined for one in partitions)
         output.line(f"no difference: {counted(records, 'record')} in {counted(len(partitions), 'partition')}")
+        if vouched < offsets:
+            output.note(
+                f"the last {offsets - vouched:,} were folded only now, so an earlier edit of them would not show"
+            )
     for problem in () if settings.json else found:
         place = "" if problem.position is None else f"{problem.position}  "
         output.line(f"{'tables' if problem.in_tables else 'log':<6}  {place}{output.printable(problem.what)}")

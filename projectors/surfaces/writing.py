@@ -138,6 +138,7 @@ def forget(
       slotlog forget acme/support --target 0195d0a4-7c00-7000-8000-000000000007
     """
     given = None if value is None else value_of(value, json_value)
+    fields["event_id"], fields["own_id"] = fields.pop("target"), fields.pop("event_id")
     with settings.open(create=False) as memory:  # nothing can be retracted where nothing is
         tell(settings, memory, memory.forget(space, entity, slot, given, **fields), wait)
 

@@ -60,7 +60,7 @@ def test_every_outcome_and_its_reason(memory: Memory) -> None:
     facts["not yet in force"] = memory.end(SPACE, ALICE, "employer", at=day(50))
     rejected = memory.review(SPACE, facts["rejected"].event_id, "rejected", reason="no such company")
     memory.forbid(SPACE, ALICE, "employer", "Forbidden")
-    retracted = memory.forget(SPACE, target=facts["retracted"].event_id, reason="typo")
+    retracted = memory.forget(SPACE, event_id=facts["retracted"].event_id, reason="typo")
     memory.distrust(SPACE, "agent:bad")
     last = memory.observe(SPACE, "user", "done")
     later = memory.remember(SPACE, ALICE, "employer", "unknown then", valid_from=day(26))
@@ -375,7 +375,7 @@ def test_schema_counts_types_values_and_declarations(memory: Memory) -> None:
     for entity, value in ((ALICE, 1), (ALICE, 1.0), (ALICE, "1"), ("user:bob", True), ("user:bob", 1)):
         memory.remember(SPACE, entity, "n", value)
     retracted = memory.remember(SPACE, "user:eve", "n", 9)
-    memory.forget(SPACE, target=retracted.event_id)
+    memory.forget(SPACE, event_id=retracted.event_id)
     memory.end(SPACE, "user:bob", "n")
     memory.declare(SPACE, "n", cardinality="one", value_type="long", description="a count")
     before = memory.declare(SPACE, "n", cardinality="many", entity_kind="team")

@@ -556,7 +556,7 @@ def test_a_retraction_of_an_end_brings_the_fact_back(memory: Memory) -> None:
     memory.remember(SPACE, ALICE, "employer", "Acme", valid_from=day(0))
     end = memory.end(SPACE, ALICE, "employer", at=day(1))
     assert value_of(memory) is None
-    memory.forget(SPACE, target=end.event_id)
+    memory.forget(SPACE, event_id=end.event_id)
     assert value_of(memory) == "Acme"
 
 

@@ -306,7 +306,7 @@ def test_damage_is_found_when_it_is_read(folder: Path) -> None:
     edit(folder, 'UPDATE log SET headers = NULL WHERE "offset" = 4', 'DELETE FROM log WHERE "offset" = 10')
     with closing(opened(folder)) as log:
         assert len(next(log.read(0, 0, 10)).records) == 10
-        with pytest.raises(StoreDamaged, match="offsets are missing"):
+        with pytest.raises(StoreDamaged, match="offset 10 is missing"):
             list(log.read(0, 3))
     path = folder / "log.sqlite"
     content = bytearray(path.read_bytes())

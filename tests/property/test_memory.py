@@ -131,11 +131,11 @@ class Store(RuleBasedStateMachine):
         if self.oracle.entries:
             target = self.oracle.entries[-1 - back % len(self.oracle.entries)].event
             if isinstance(target, ev.FactAsserted | ev.FactEnded):
-                receipt = self.memories[which].forget(SPACE, target=_text(target.event_id), actor=actor)
+                receipt = self.memories[which].forget(SPACE, event_id=_text(target.event_id), actor=actor)
                 self.check_receipt(self.memories[which], receipt)
             else:
                 with pytest.raises(InvalidEvent, match="no fact and no end"):
-                    self.memories[which].forget(SPACE, target=_text(target.event_id), actor=actor)
+                    self.memories[which].forget(SPACE, event_id=_text(target.event_id), actor=actor)
 
     @rule(which=_which, session=_session, actor=_actor)
     def observe(self, which: int, session: str | None, actor: str) -> None:

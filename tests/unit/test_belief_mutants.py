@@ -40,7 +40,7 @@ def closer(run: Run) -> int | None:
 
 
 def test_for_ever_begins_after_the_last_instant() -> None:
-    assert FOREVER == LATEST + 1
+    assert (type(FOREVER), FOREVER) == (int, LATEST + 1)
     assert told(fact(0, 0, until=LATEST)) == [("A", 0, LATEST)]
 
 

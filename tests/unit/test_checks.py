@@ -96,7 +96,8 @@ def test_rules_of_single_types(event: ev.Event, field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["用户:阿丽", "ユーザー", "пользователь", "👩‍👩‍👧", "a/b:c|d\\e", "  spaced  ", "ａｃｍｅ", "\u200b", "x" * 512]
+    "name",
+    ["用户:阿丽", "ユーザー", "пользователь", "👩‍👩‍👧", "a/b:c|d\\e", "  spaced  ", "ａｃｍｅ", "\u200b", "x" * 512],
 )
 def test_names_are_free_in_any_script(name: str) -> None:
     check(msgspec.structs.replace(FACT, entity=name, slot=name, actor=name))
