@@ -78,7 +78,7 @@ def contested(run: Run, claims: Iterable[Claim], at: Micros, cardinality: str) -
     """
     if not run.top_at(at).verified:
         return None
-    ended: list[Claim] = []
+    ended: set[object] = set()
     for claim in sorted(claims, key=lambda claim: (claim.at, claim.offset), reverse=True):
         if claim.at > at:
             continue
@@ -86,8 +86,8 @@ def contested(run: Run, claims: Iterable[Claim], at: Micros, cardinality: str) -
         if claim.row.ended:
             if claim.row.value is None or own:
                 return claim
-            ended.append(claim)
-        elif claim.until > at and not any(_concerns(end, claim.row.value) for end in ended):
+            ended.add(identity(claim.row.value))
+        elif claim.until > at and identity(claim.row.value) not in ended:
             if own:
                 return None
             if cardinality == "one":

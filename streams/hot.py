@@ -3,7 +3,7 @@
 `belief.py` says what is believed by sweeping over all claims of a slot. For a slot with very many that is too slow, so
 here its claims are kept decoded, in chunks of neighbouring rank with a summary each, and one instant is answered from
 the claims around it; chunks that can't matter are skipped. It answers exactly what the sweep answers, for slots that
-hold one value and know no verdict and no policy; `answers` says whether that is so.
+hold one value and in which no claim can be verified; `answers` says whether that is so.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ Key = tuple[Micros, int]
 class _Chunk:
     """Neighbouring claims in ascending order, and what holds for all of them."""
 
-    __slots__ = ("actors", "has_end", "keys", "latest_until", "lowest_offset", "retracted_by")
+    __slots__ = ("actors", "has_end", "keys", "latest_until", "lowest_offset", "retracted_by", "retractors")
 
     def __init__(self, keys: list[Key], rows: dict[Key, ClaimRow]) -> None:
         self.keys = keys
         self.summarise(rows)
 
     def summarise(self, rows: dict[Key, ClaimRow]) -> None:
-        """`retracted_by` is the offset by which every claim here was retracted, None when one was not."""
+        """`retracted_by` is the offset by which every claim here was retracted, by one of `retractors`; None when one
+        was not."""
         held = [rows[key] for key in self.keys]
         self.lowest_offset = min(offset for _, offset in self.keys)
         self.latest_until = max((_until(row) for row in held if not row.ended), default=-_AFTER_ALL)
         self.has_end = any(row.ended for row in held)
         self.actors = {row.actor for row in held}
         firsts = [row.retractions[0].offset if row.retractions else None for row in held]
+        self.retractors = {row.retractions[0].actor for row in held if row.retractions}
         self.retracted_by = None if None in firsts else max(offset for offset in firsts if offset is not None)
 
     def add(self, key: Key, row: ClaimRow) -> None:
@@ -53,6 +55,7 @@ class _Chunk:
             self.latest_until = max(self.latest_until, _until(row))
         self.actors.add(row.actor)
         first = row.retractions[0].offset if row.retractions else None
+        self.retractors.update(mark.actor for mark in row.retractions[:1])
         self.retracted_by = None if self.retracted_by is None or first is None else max(self.retracted_by, first)
 
 
@@ -70,7 +73,8 @@ class HotSlot:
         self.ends = [key for key, row in claims if row.ended]
         self.of_value: dict[object, list[Key]] = {}
         self.actors_of_value: dict[object, set[str]] = {}
-        self.reviewed = any(row.reviews for _, row in claims)
+        self.verified = any(map(_was_verified, self.rows.values()))
+        self.actors = {row.actor for _, row in claims}
         for key, row in claims:
             if not row.ended:
                 self._count_value(key, row)
@@ -84,7 +88,8 @@ class HotSlot:
         chunk = self._chunks[place]
         known = key in self.rows
         self.rows[key] = row
-        self.reviewed = self.reviewed or bool(row.reviews)
+        self.verified = self.verified or _was_verified(row)
+        self.actors.add(row.actor)
         if known:
             chunk.summarise(self.rows)
             return
@@ -130,8 +135,8 @@ class HotView:
 
     @property
     def answers(self) -> bool:
-        """Whether rank is (instant, offset) alone here, as this shortcut needs."""
-        return not self._slot.reviewed and not self._judge.has_policy
+        """Whether rank is (instant, offset) alone here, as this shortcut needs: nothing can be verified."""
+        return not self._slot.verified and not self._judge.may_start_verified(self._slot.actors)
 
     def run_at(self, at: Micros) -> Run | None:
         """The run that holds `at`, as `belief.runs` has it; None when nothing is believed then."""
@@ -151,7 +156,7 @@ class HotView:
         def skip(chunk: _Chunk) -> bool:
             return (chunk.latest_until <= at and not chunk.has_end) or self._hopeless(chunk)
 
-        ended: list[Claim] = []
+        ended: set[object] = set()
         for key in self._slot.down((at, _AFTER_ALL), skip):
             claim = self._standing(key)
             if claim is None:
@@ -159,8 +164,8 @@ class HotView:
             if claim.row.ended:
                 if claim.row.value is None:
                     return None
-                ended.append(claim)
-            elif claim.until > at and not any(same(end.row.value, claim.row.value) for end in ended):
+                ended.add(identity(claim.row.value))
+            elif claim.until > at and (not ended or identity(claim.row.value) not in ended):
                 return claim
         return None
 
@@ -266,7 +271,13 @@ class HotView:
         """Whether no claim of the chunk can count."""
         if chunk.lowest_offset > self._limit or self._judge.hides_all(chunk.actors, chunk.lowest_offset):
             return True
-        return chunk.retracted_by is not None and chunk.retracted_by <= self._limit and self._judge.hides_nobody
+        if chunk.retracted_by is None or chunk.retracted_by > self._limit:
+            return False
+        return not self._judge.may_hide(chunk.retractors)
+
+
+def _was_verified(row: ClaimRow) -> bool:
+    return any(mark.verdict == "verified" for mark in row.reviews)
 
 
 def _until(row: ClaimRow) -> Micros:

@@ -1,14 +1,12 @@
 """What a space's slots look like: types, counts, the declared cardinality, and a suggested one with its evidence. Pure.
 
-The suggestion governs nothing: a slot holds many values only once it is declared to. It rests on one observation: who
-says a second value of a slot that holds one means the first no longer holds, and does not come back to the first.
-So a slot is suggested to hold many when enough of its entities have values that one actor said side by side: two in
-one session with the same or no stated beginning, or one said again by the same actor after another one of theirs.
+The suggestion governs nothing: a slot holds many values only once it is declared to. `many` rests on what was said: one
+actor said several values in one session with the same or no stated beginning, or an end named one value while another
+was held. `one` rests on nothing but the absence of that: a slot whose values are added one by one looks just like one
+whose value changes. ops/bench/cardinality.py measures how often the suggestion is wrong.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -17,19 +15,21 @@ from streams.reads import Reads
 from streams.values import identity
 from streams.view import STANDS, ResolvedView
 
-MANY_SHARE = 0.2
 MANY_ENTITIES = 2
+MANY_SHARE = 0.2
+MANY_SHARE_OF_SEVERAL = 0.8
 _TYPES = {bool: "boolean", int: "long", float: "double", str: "string"}
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """A cardinality and what it rests on, counted in entities: with any fact, with several values, and with values
-    that one actor said side by side."""
+    """A cardinality and what it rests on, counted in entities: with any fact, with several values, with values that one
+    actor said side by side, and with an end that named one value while another was held."""
 
     cardinality: ev.Cardinality
     entities: int
     with_several_values: int
     with_values_side_by_side: int
+    with_one_of_several_ended: int
 
 
 class SlotSchema(msgspec.Struct, frozen=True):
@@ -51,6 +51,7 @@ class _Seen(msgspec.Struct):
     entities: int = 0
     several: int = 0
     side_by_side: int = 0
+    one_ended: int = 0
     values: set[object] = set()
     types: dict[str, int] = {}
 
@@ -60,14 +61,10 @@ def schema(reads: Reads, space: str, resolved: ResolvedView) -> list[SlotSchema]
     judge = reads.judge(space, resolved)
     seen: dict[str, _Seen] = {}
     for entity, slot in reads.slots(space):
-        facts = [
-            claim
-            for claim, standing in reads.claims(space, entity, slot, judge)
-            if standing in STANDS and not claim.row.ended
-        ]
-        if facts:
-            events = [reads.event_at(space, claim.offset).event for claim in sorted(facts, key=lambda one: one.offset)]
-            _count(seen.setdefault(slot, _Seen()), [event for event in events if isinstance(event, ev.FactAsserted)])
+        standing = [claim for claim, worth in reads.claims(space, entity, slot, judge) if worth in STANDS]
+        if any(not claim.row.ended for claim in standing):
+            offsets = sorted(claim.offset for claim in standing)
+            _count(seen.setdefault(slot, _Seen()), [reads.event_at(space, offset).event for offset in offsets])
     declared: dict[str, dict[str | None, ev.SlotDeclared]] = {}
     for event in judge.declarations:
         declared.setdefault(event.slot, {})[event.entity_kind] = event
@@ -86,41 +83,48 @@ def schema(reads: Reads, space: str, resolved: ResolvedView) -> list[SlotSchema]
     ]
 
 
-def _count(seen: _Seen, facts: list[ev.FactAsserted]) -> None:
+def _count(seen: _Seen, events: list[ev.Event]) -> None:
+    """Count one entity's facts and ends, in the order they were said."""
+    facts = [event for event in events if isinstance(event, ev.FactAsserted)]
+    distinct = {identity(fact.value) for fact in facts}
     seen.facts += len(facts)
     seen.entities += 1
-    distinct = {identity(fact.value) for fact in facts}
     seen.values |= distinct
     seen.several += len(distinct) > 1
-    seen.side_by_side += len(distinct) > 1 and any(_side_by_side(of_actor) for of_actor in _by_actor(facts))
+    seen.side_by_side += _side_by_side(facts)
+    seen.one_ended += _one_of_several_ended(events)
     for fact in facts:
         name = _TYPES[type(fact.value)]
         seen.types[name] = seen.types.get(name, 0) + 1
 
 
-def _by_actor(facts: Iterable[ev.FactAsserted]) -> Iterator[list[ev.FactAsserted]]:
-    groups: dict[str, list[ev.FactAsserted]] = {}
-    for fact in facts:
-        groups.setdefault(fact.actor, []).append(fact)
-    return iter(groups.values())
-
-
 def _side_by_side(facts: list[ev.FactAsserted]) -> bool:
-    """Whether one actor, in the order it spoke, said two values at once or came back to an earlier one."""
-    together: dict[tuple[str, int | None], set[object]] = {}
-    said: set[object] = set()
-    last: object = None
+    """Whether one actor said several values in one session with the same or no stated beginning."""
+    together: dict[tuple[str, str, int | None], set[object]] = {}
     for fact in facts:
-        value = identity(fact.value)
         if fact.session is not None:
-            together.setdefault((fact.session, fact.valid_from), set()).add(value)
-        if value in said and last != value and fact.valid_from is None:
-            return True
-        said.add(value)
-        last = value
+            together.setdefault((fact.actor, fact.session, fact.valid_from), set()).add(identity(fact.value))
     return any(len(values) > 1 for values in together.values())
 
 
+def _one_of_several_ended(events: list[ev.Event]) -> bool:
+    """Whether an end named one of several values that were said before it and not ended since."""
+    held: set[object] = set()
+    for event in events:
+        if isinstance(event, ev.FactAsserted):
+            held.add(identity(event.value))
+        elif isinstance(event, ev.FactEnded):
+            if event.value is None:
+                held.clear()
+                continue
+            if identity(event.value) in held and len(held) > 1:
+                return True
+            held.discard(identity(event.value))
+    return False
+
+
 def _suggestion(seen: _Seen) -> Suggestion:
-    many = seen.side_by_side >= MANY_ENTITIES and seen.side_by_side >= MANY_SHARE * seen.entities
-    return Suggestion("many" if many else "one", seen.entities, seen.several, seen.side_by_side)
+    enough = min(MANY_SHARE * seen.entities, MANY_SHARE_OF_SEVERAL * seen.several)
+    said = seen.side_by_side >= max(MANY_ENTITIES, enough)
+    cardinality: ev.Cardinality = "many" if said or seen.one_ended >= MANY_ENTITIES else "one"
+    return Suggestion(cardinality, seen.entities, seen.several, seen.side_by_side, seen.one_ended)

@@ -26,7 +26,7 @@ from streams.rows import (
     TombstoneRow,
     decode,
 )
-from streams.values import digest_of
+from streams.values import digest_of, identity
 from streams.view import STANDS, Judge, ResolvedView, Rule, Standing, View, refuse_unanswerable
 
 HOT_CLAIMS = 128
@@ -226,7 +226,15 @@ class Reads(EventReads):
             row = decode(TombstoneRow, row_data)
             if judge.counts(keys.last_int(key), row.append_time, row.actor):
                 forbidden[key[-40:-8]] = row.forbidden
-        return lambda value: forbidden.get(digest_of(part, value), False)
+        known: dict[object, bool] = {}
+
+        def covered(value: Value) -> bool:
+            own = identity(value)
+            if own not in known:
+                known[own] = forbidden.get(digest_of(part, value), False)
+            return known[own]
+
+        return covered
 
     def _belief(
         self,

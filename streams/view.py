@@ -142,24 +142,26 @@ class Judge:
             return "not verified"
         return trust
 
-    @property
-    def has_policy(self) -> bool:
-        """Whether any trust policy counts."""
-        return bool(self._policies)
+    def may_start_verified(self, actors: Set[str]) -> bool:
+        """Whether a policy that counts, whenever it was in force, starts one of these actors as verified."""
+        return any(
+            rule.starting_trust == "verified" and any(fnmatchcase(actor, rule.actors) for actor in actors)
+            for _, policy in self._policies
+            for rule in policy.rules
+        )
 
     @property
     def policy(self) -> tuple[ev.PolicyRule, ...]:
         """The rules of the newest policy that counts, in order."""
         return self._policies[-1][1].rules if self._policies else ()
 
-    @property
-    def hides_nobody(self) -> bool:
-        """Whether no actor is left out or distrusted."""
-        return not self._without and not self._distrusted
+    def may_hide(self, actors: Set[str]) -> bool:
+        """Whether anything that one of these actors wrote may not count for being theirs."""
+        return not (self._without.isdisjoint(actors) and self._distrusted.keys().isdisjoint(actors))
 
     def hides_all(self, actors: Set[str], since: int) -> bool:
         """Whether nothing that these actors wrote from offset `since` on counts."""
-        return not self.hides_nobody and all(self._hides(actor, since) for actor in actors)
+        return all(self._hides(actor, since) for actor in actors)
 
     def _hides(self, actor: str, since: int) -> bool:
         distrust = self._distrusted.get(actor)

@@ -122,6 +122,7 @@ def schema_row(found: SlotSchema) -> tuple[str, ...]:
     if suggested.with_several_values:
         evidence = f"{suggested.with_several_values:,} of {suggested.entities:,} with several values"
         evidence += f", {suggested.with_values_side_by_side:,} side by side"
+        evidence += f", {suggested.with_one_of_several_ended:,} with one ended"
     counts = (f"{count:,}" for count in (found.facts, found.entities, found.values))
     return (word(found.slot), *counts, types, ", ".join(declared), suggested.cardinality, evidence)
 

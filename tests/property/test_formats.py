@@ -91,7 +91,7 @@ OWN: dict[type[ev.Event], dict[str, st.SearchStrategy[Any]]] = {
     ev.ValueAllowed: {"entity": names, "slot": names, "reason": maybe(texts)},
     ev.SlotDeclared: {
         "slot": names,
-        "entity_kind": maybe(names),
+        "entity_kind": maybe(names.filter(lambda name: ":" not in name)),
         "cardinality": cardinalities,
         "value_type": maybe(VALUE_TYPES),
         "description": maybe(texts),

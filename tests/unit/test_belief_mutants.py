@@ -205,16 +205,17 @@ def test_the_last_offset_of_a_view_counts() -> None:
 
 
 def test_nobody_is_hidden_until_somebody_is_left_out_or_distrusted() -> None:
-    assert judge().hides_nobody
-    assert not judge(without_actors=("bad",)).hides_nobody
-    assert not judge(ever("bad")).hides_nobody
-    assert not judge(ever("bad"), without_actors=("bad",)).hides_nobody
-    assert judge(ever("bad"), rule(4, ev.ActorTrusted, about="bad")).hides_nobody
+    assert not judge().may_hide({"bad"})
+    assert judge(without_actors=("bad",)).may_hide({"bad", "good"})
+    assert not judge(without_actors=("bad",)).may_hide({"good"})
+    assert judge(ever("bad")).may_hide({"bad", "good"})
+    assert not judge(ever("bad")).may_hide({"good"})
+    assert judge(ever("bad"), without_actors=("bad",)).may_hide({"bad"})
+    assert not judge(ever("bad"), rule(4, ev.ActorTrusted, about="bad")).may_hide({"bad"})
 
 
 def test_all_is_hidden_when_each_actor_is() -> None:
     assert not judge().hides_all({"bad"}, 0)
-    assert not judge().hides_all(set(), 0)
     left_out = judge(without_actors=("bad", "worse"))
     assert left_out.hides_all({"bad"}, 0)
     assert left_out.hides_all({"bad", "worse"}, 0)
@@ -250,13 +251,23 @@ def claim(offset: int, **fields: Any) -> ClaimRow:
 
 
 def test_the_policy_is_the_newest_that_counts() -> None:
-    assert (judge().has_policy, judge().policy) == (False, ())
+    assert judge().policy == ()
     both = (policy(2, "verified"), policy(4, "rejected", "user:other"))
-    assert judge(*both).has_policy
     assert [one.starting_trust for one in judge(*both).policy] == ["rejected"]
     assert [one.starting_trust for one in judge(*both, limit=3).policy] == ["verified"]
     assert [one.starting_trust for one in judge(*both, without_actors=("user:other",)).policy] == ["verified"]
-    assert not judge(*both, limit=1).has_policy
+    assert judge(*both, limit=1).policy == ()
+
+
+def test_who_may_start_verified() -> None:
+    both = (policy(2, "verified"), policy(4, "rejected", "user:other"))
+    assert judge(*both).may_start_verified({"agent:a"})
+    assert not judge(*both).may_start_verified(set())
+    assert not judge(*both, limit=1).may_start_verified({"agent:a"})
+    assert not judge(both[1]).may_start_verified({"agent:a"})
+    one = ev.PolicyRule(actors="user:*", starting_trust="verified", may_verify=True)
+    assert not judge(rule(2, ev.PolicySet, rules=(one,))).may_start_verified({"agent:a"})
+    assert judge(rule(2, ev.PolicySet, rules=(one,))).may_start_verified({"agent:a", "user:b"})
 
 
 def test_a_policy_holds_for_what_comes_after_it() -> None:

@@ -280,8 +280,8 @@ def test_schema_shows_types_what_is_declared_and_what_is_suggested(run: Run) -> 
         ["SLOT", "FACTS", "ENTITIES", "VALUES", "TYPES", "DECLARED", "SUGGESTED", "EVIDENCE"],
         ["city", "0", "0", "0", "one, svc: many", "one"],
         ["employer", "1", "1", "1", "string", "one"],
-        ["reads", "4", "2", "2", "string", "many", "2 of 2 with several values, 2 side by side"],
-        ["seats", "2", "1", "2", "long 1, string 1", "one", "1 of 1 with several values, 0 side by side"],
+        ["reads", "4", "2", "2", "string", "many", "2 of 2 with several values, 2 side by side, 0 with one ended"],
+        ["seats", "2", "1", "2", "long 1, string 1", "one", "1 of 1 with several values, 0 side by side, 0 with one ended"],
     ]
     found = {one["slot"]: one for one in document(run("schema", SPACE, "--json"))}
     assert found["reads"]["suggested"]["cardinality"] == "many"

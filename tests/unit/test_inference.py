@@ -57,11 +57,7 @@ def suggested(said: list[Said], entities: int = 2) -> inference.Suggestion:
 SIDE_BY_SIDE: list[list[Said]] = [
     [("a", "x", "run"), ("a", "y", "run")],
     [("a", "x", "run", 5), ("a", "y", "run", 5)],
-    [("a", "x"), ("a", "y"), ("a", "x")],
-    [("a", "x"), ("a", "y"), ("a", "z"), ("a", "x")],
-    [("a", "x"), ("b", "q"), ("a", "y"), ("b", "r"), ("a", "x")],
     [("a", 1, "run"), ("a", True, "run")],
-    [("a", 1), ("a", 1.0), ("a", 1)],
 ]
 NO_EVIDENCE: list[list[Said]] = [
     [("a", "x")],
@@ -72,6 +68,8 @@ NO_EVIDENCE: list[list[Said]] = [
     [("a", "x", "run", 5), ("a", "y", "run", 6)],
     [("a", "x", "run"), ("b", "y", "run")],
     [("a", "x"), ("b", "y"), ("b", "x")],
+    [("a", "x"), ("a", "y"), ("a", "x")],
+    [("a", 1), ("a", 1.0), ("a", 1)],
     [("a", "x", None, 5), ("a", "y", None, 6), ("a", "x", None, 7)],
 ]
 
@@ -94,16 +92,47 @@ def test_a_change_of_mind_suggests_one(said: list[Said]) -> None:
     ("entities", "side_by_side", "cardinality"),
     [(1, 1, "one"), (2, 2, "many"), (10, 2, "many"), (11, 2, "one"), (15, 3, "many"), (16, 3, "one"), (3, 0, "one")],
 )
-def test_enough_entities_are_a_fifth_and_two(entities: int, side_by_side: int, cardinality: str) -> None:
+def test_enough_entities_are_two_and_a_fifth_of_all(entities: int, side_by_side: int, cardinality: str) -> None:
     facts = []
     for number in range(entities):
         facts.append(fact(len(facts) + 1, f"user:{number}", ("a", "x", "run")))
-        if number < side_by_side:
-            facts.append(fact(len(facts) + 1, f"user:{number}", ("a", "y", "run")))
+        run = "run" if number < side_by_side else "later"
+        facts.append(fact(len(facts) + 1, f"user:{number}", ("a", "y", run)))
     [found] = schema_of(facts)
     evidence = found.suggested
     assert (evidence.entities, evidence.with_values_side_by_side) == (entities, side_by_side)
     assert evidence.cardinality == cardinality
+
+
+@pytest.mark.parametrize(("several", "cardinality"), [(4, "many"), (5, "many"), (6, "one")])
+def test_enough_are_four_fifths_of_those_that_could_show_it(several: int, cardinality: str) -> None:
+    """Of 100 entities, 4 say several values side by side and the rest of `several` one after the other."""
+    facts = []
+    for number in range(100):
+        facts.append(fact(len(facts) + 1, f"user:{number}", ("a", "x", "run")))
+        if number < several:
+            facts.append(fact(len(facts) + 1, f"user:{number}", ("a", "y", "run" if number < 4 else "later")))
+    [found] = schema_of(facts)
+    assert (found.suggested.with_several_values, found.suggested.with_values_side_by_side) == (several, 4)
+    assert found.suggested.cardinality == cardinality
+
+
+@pytest.mark.parametrize(
+    ("ends", "evidence"),
+    [([], 0), (["x"], 2), (["y", "x"], 2), (["never said"], 0), ([None, "x"], 0)],
+    ids=str,
+)
+def test_an_end_of_one_value_among_several_suggests_many(ends: list[Any], evidence: int) -> None:
+    events: list[ev.Event] = []
+    for entity in ("user:a", "user:b"):
+        events += [fact(len(events) + number, entity, ("a", value)) for number, value in enumerate("xy", 1)]
+        for value in ends:
+            fields: dict[str, Any] = {"entity": entity, "slot": "s", "value": value}
+            identity = (len(events) + 1).to_bytes(16, "big")
+            events.append(ev.FactEnded(event_id=identity, space=SPACE, actor="a", recorded_at=0, **fields))
+    [found] = schema_of(events)
+    assert found.suggested.with_one_of_several_ended == evidence
+    assert found.suggested.cardinality == ("many" if evidence else "one")
 
 
 def test_only_facts_that_stand_count() -> None:
