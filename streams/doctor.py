@@ -30,13 +30,13 @@ class Check(msgspec.Struct, frozen=True):
     detail: str
 
 
-def doctor(store: str | Path, *, repair: bool = True, timeout_s: float = 30.0) -> Iterator[Check]:
+def doctor(store: str | Path, *, repair: bool = True, busy_timeout_s: float = 30.0) -> Iterator[Check]:
     """Look at everything, mending with `repair` what may be; yields each check as it is done.
 
     A check that fails so that the next ones can't be asked is the last.
     """
     try:
-        memory = Memory.open(store, create=False, timeout_s=timeout_s)
+        memory = Memory.open(store, create=False, busy_timeout_s=busy_timeout_s)
     except SlotlogError as error:
         yield Check("store opens", "wrong", _told(error))
         return

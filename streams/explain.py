@@ -31,12 +31,14 @@ class Said(msgspec.Struct, frozen=True):
 
 class ExplainedClaim(msgspec.Struct, frozen=True):
     """One fact or end: its event, its trust, what was said about it, and its outcome. `because` is the claim that
-    outranks or ends it, where one does."""
+    outranks or ends it, where one does; `decided_by` the event that does not let it stand: the newest retraction or
+    rejection that counts, the tombstone, or the distrust of its actor."""
 
     recorded: Recorded
     trust: ev.Trust
     outcome: Outcome
     because: Claimed | None
+    decided_by: Recorded | None
     said: tuple[Said, ...]
 
 
@@ -64,13 +66,15 @@ def explain(reads: Reads, space: str, entity: str, slot: str, resolved: Resolved
     explained = []
     for claim, standing in sorted(known, key=lambda one: one[0].rank, reverse=True):
         outcome, because = outcomes[claim.offset] if standing in STANDS else (standing, None)
+        said = _said(reads, space, judge, claim, resolved.as_of.offset)
         explained.append(
             ExplainedClaim(
                 reads.event_at(space, claim.offset),
                 judge.trust(claim.row, claim.offset),
                 outcome,
                 None if because is None else reads.claimed(because),
-                _said(reads, space, judge, claim, resolved.as_of.offset),
+                _decided_by(reads, space, entity, slot, judge, claim, standing, said),
+                said,
             )
         )
     answer = reads.get(space, entity, slot, resolved)
@@ -104,6 +108,28 @@ def _outcomes(claims: Sequence[Claim], cardinality: str, at: int) -> dict[int, t
         if claim.row.ended:
             found[claim.offset] = ("in force" if claim.at <= at else "not yet in force", None)
     return found
+
+
+def _decided_by(
+    reads: Reads,
+    space: str,
+    entity: str,
+    slot: str,
+    judge: Judge,
+    claim: Claim,
+    standing: Standing,
+    said: Sequence[Said],
+) -> Recorded | None:
+    """The event because of which a claim does not stand, where one event says so."""
+    if standing in ("retracted", "rejected"):
+        verdict = "rejected" if standing == "rejected" else None
+        return next((one.recorded for one in reversed(said) if one.counts and one.verdict == verdict), None)
+    offset = None
+    if standing == "distrusted":
+        offset = judge.distrust_of(claim.row.actor)
+    elif standing == "forbidden" and claim.row.value is not None:
+        offset = reads.forbidden_at(space, entity, slot, claim.row.value, judge)
+    return None if offset is None else reads.event_at(space, offset)
 
 
 def _said(reads: Reads, space: str, judge: Judge, claim: Claim, limit: int) -> tuple[Said, ...]:

@@ -180,6 +180,11 @@ def slot_of_claim(key: bytes) -> bytes:
     return key[1:-16]
 
 
+def hash_of(key: bytes) -> bytes:
+    """The hash inside a Z key."""
+    return key[-40:-8]
+
+
 def claim_parts(key: bytes) -> tuple[int, int]:
     """(instant, offset) of an F key."""
     at, offset = _TWO_INTS.unpack_from(key, len(key) - 16)

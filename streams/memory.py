@@ -33,7 +33,7 @@ class Memory(Ruling, Reading, Tending):
         hold: bool = True,
         create: bool = True,
         max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES,
-        timeout_s: float = 30.0,
+        busy_timeout_s: float = 30.0,
     ) -> Self:
         """Open a store.
 
@@ -43,14 +43,16 @@ class Memory(Ruling, Reading, Tending):
             hold: take the tables for writing at the first read, if nobody has them. A short-lived reader leaves it out.
             create: make an embedded store where there is none.
             max_value_bytes: most bytes of UTF-8 that one value or text may have, up to 950,000.
-            timeout_s: most seconds to wait for a lock or a broker.
+            busy_timeout_s: most seconds that any call waits for a lock or a broker; the error says who has it.
 
         Raises:
             InvalidInput: the store's name means nothing, or a setting is out of range.
             NotFound: there is no such store.
             Unavailable: the lock or the broker was not to be had in time.
         """
-        return cls(store, actor=actor, hold=hold, create=create, max_value_bytes=max_value_bytes, timeout_s=timeout_s)
+        return cls(
+            store, actor=actor, hold=hold, create=create, max_value_bytes=max_value_bytes, timeout_s=busy_timeout_s
+        )
 
     def __enter__(self) -> Self:
         return self

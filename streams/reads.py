@@ -218,23 +218,38 @@ class Reads(EventReads):
 
     def _covered(self, part: bytes, judge: Judge) -> Callable[[Value], bool] | None:
         """Whether a tombstone covers a value of this slot; None when the slot has no tombstone."""
-        data = self._rows.get(keys.slot(part))
-        if data is None or decode(SlotRow, data).tombstones == 0:
+        forbidden = self._forbidden(part, judge)
+        if not forbidden:
             return None
-        forbidden: dict[bytes, bool] = {}
-        for key, row_data in self._rows.scan(*keys.tombstones_of(part)):
-            row = decode(TombstoneRow, row_data)
-            if judge.counts(keys.last_int(key), row.append_time, row.actor):
-                forbidden[key[-40:-8]] = row.forbidden
         known: dict[object, bool] = {}
 
         def covered(value: Value) -> bool:
             own = identity(value)
             if own not in known:
-                known[own] = forbidden.get(digest_of(part, value), False)
+                known[own] = digest_of(part, value) in forbidden
             return known[own]
 
         return covered
+
+    def forbidden_at(self, space: str, entity: str, slot: str, value: Value, judge: Judge) -> int | None:
+        """Offset of the tombstone that covers a value, None where none does."""
+        part = keys.slot_part(space, entity, slot)
+        return self._forbidden(part, judge).get(digest_of(part, value))
+
+    def _forbidden(self, part: bytes, judge: Judge) -> dict[bytes, int]:
+        """Hash of each forbidden value of the slot to the offset of its newest tombstone that counts."""
+        data = self._rows.get(keys.slot(part))
+        if data is None or decode(SlotRow, data).tombstones == 0:
+            return {}
+        found: dict[bytes, int] = {}
+        for key, row_data in self._rows.scan(*keys.tombstones_of(part)):
+            row = decode(TombstoneRow, row_data)
+            if judge.counts(keys.last_int(key), row.append_time, row.actor):
+                if row.forbidden:
+                    found[keys.hash_of(key)] = keys.last_int(key)
+                else:
+                    found.pop(keys.hash_of(key), None)
+        return found
 
     def _belief(
         self,

@@ -94,6 +94,7 @@ class Rule(NamedTuple):
 
 
 class _Distrust(NamedTuple):
+    said_at: int
     since_offset: int
     since_time: Micros | None
 
@@ -154,6 +155,11 @@ class Judge:
     def policy(self) -> tuple[ev.PolicyRule, ...]:
         """The rules of the newest policy that counts, in order."""
         return self._policies[-1][1].rules if self._policies else ()
+
+    def distrust_of(self, actor: str) -> int | None:
+        """Offset of the event that distrusts the actor, None where none does."""
+        distrust = self._distrusted.get(actor)
+        return None if distrust is None else distrust.said_at
 
     def may_hide(self, actors: Set[str]) -> bool:
         """Whether anything that one of these actors wrote may not count for being theirs."""
@@ -220,7 +226,7 @@ def _distrusted(rules: Sequence[Rule]) -> dict[str, _Distrust]:
     for rule in rules:
         match rule.event:
             case ev.ActorDistrusted(about=about, since_time=since_time):
-                found[about] = _Distrust(rule.since_offset, since_time)
+                found[about] = _Distrust(rule.offset, rule.since_offset, since_time)
             case ev.ActorTrusted(about=about):
                 found.pop(about, None)
             case _:

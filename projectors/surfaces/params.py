@@ -53,7 +53,7 @@ class Settings:
 
         name = self.store_name if name is None else name
         try:
-            return Memory.open(name, actor=self.actor, hold=hold, create=create, timeout_s=self.timeout)
+            return Memory.open(name, actor=self.actor, hold=hold, create=create, busy_timeout_s=self.timeout)
         except NotFound as error:
             if name.startswith("kafka://"):
                 raise

@@ -87,7 +87,7 @@ def doctor(settings: Settings, repair: bool) -> None:
     except SlotlogError:
         pass  # which is what the checks tell
     found = []
-    for check in checks(settings.store_name, repair=repair, timeout_s=settings.timeout):
+    for check in checks(settings.store_name, repair=repair, busy_timeout_s=settings.timeout):
         found.append(check)
         if not settings.json:
             output.line(f"{check.outcome:<{_OUTCOME_CELLS}}  {check.name}: {output.printable(check.detail)}")

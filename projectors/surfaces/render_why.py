@@ -62,6 +62,10 @@ def _claim_lines(one: ExplainedClaim) -> Iterator[str]:
         yield f"       {one.outcome} by {what_claimed(other)}, by {word(other.actor)} at {other.position}"
     for said in one.said:
         yield f"       {_said(said)}"
+    if one.decided_by is not None and one.outcome in ("forbidden", "distrusted"):
+        by = one.decided_by
+        reason = because(getattr(by.event, "reason", None))
+        yield f"       {one.outcome} by {word(by.event.actor)} at {by.position}{reason}"
 
 
 def _claimed(one: ExplainedClaim) -> str:

@@ -50,7 +50,7 @@ def told(checks: list[Check]) -> dict[str, str]:
 def look(store: Path, *, repair: bool = True) -> tuple[dict[str, str], str]:
     """(what is not well, all details); the log's bytes are the same before and after, whatever was done."""
     before = _log_bytes(store)
-    checks = list(doctor(store, repair=repair, timeout_s=1.0))
+    checks = list(doctor(store, repair=repair, busy_timeout_s=1.0))
     assert [one.name for one in checks] == ORDER[: len(checks)]
     assert _log_bytes(store) == before, "the log was touched"
     return told(checks), "\n".join(f"{one.name}: {one.detail}" for one in checks)
@@ -308,4 +308,4 @@ def test_records_that_do_not_count_are_noticed(folder: Path) -> None:
         memory._log.append([Message(SPACE.encode(), b"junk")])
     found, detail = look(folder)
     assert found == {"quarantine": "noticed"}
-    assert "1 records do not count; slotlog quarantine lists them" in detail
+    assert "records that do not count: 1; slotlog quarantine lists them" in detail

@@ -59,9 +59,9 @@ def test_every_outcome_and_its_reason(memory: Memory) -> None:
     facts["in force"] = memory.end(SPACE, ALICE, "employer", at=day(10))
     facts["not yet in force"] = memory.end(SPACE, ALICE, "employer", at=day(50))
     rejected = memory.review(SPACE, facts["rejected"].event_id, "rejected", reason="no such company")
-    memory.forbid(SPACE, ALICE, "employer", "Forbidden")
+    forbidden = memory.forbid(SPACE, ALICE, "employer", "Forbidden")
     retracted = memory.forget(SPACE, event_id=facts["retracted"].event_id, reason="typo")
-    memory.distrust(SPACE, "agent:bad")
+    distrusted = memory.distrust(SPACE, "agent:bad")
     last = memory.observe(SPACE, "user", "done")
     later = memory.remember(SPACE, ALICE, "employer", "unknown then", valid_from=day(26))
 
@@ -81,6 +81,13 @@ def test_every_outcome_and_its_reason(memory: Memory) -> None:
         "retracted": [(retracted.position, None)],
     }
     assert all(one.counts for them in said.values() for one in them)
+    decided = {name: claim_of(found, receipt).decided_by for name, receipt in facts.items()}
+    assert {name: one.position for name, one in decided.items() if one is not None} == {
+        "rejected": rejected.position,
+        "forbidden": forbidden.position,
+        "retracted": retracted.position,
+        "distrusted": distrusted.position,
+    }
     assert said["retracted"][0].recorded.event.reason == "typo"  # type: ignore[attr-defined]
 
     assert (found.entity, found.slot, found.cardinality) == (ALICE, "employer", "one")

@@ -89,14 +89,14 @@ def test_a_server_twenty_hooks_and_readers(folder: Path) -> None:
 def test_busy_names_who_holds_the_log(folder: Path) -> None:
     holding = Worker(workers.lock, folder / "log.lock")
     pid = holding.hear()
-    with Memory.open(folder, timeout_s=0.05) as memory:
+    with Memory.open(folder, busy_timeout_s=0.05) as memory:
         with pytest.raises(StoreBusy, match=rf"log\.lock was held for 0\.0\d+ s by process {pid} \(") as caught:
             memory.remember(SPACE, ALICE, "n", 1)
         assert "wait for that process, or end it if it hangs" in str(caught.value.hint)
         assert memory.get(SPACE, ALICE, "n") is None, "a read waits for no writer, and nothing was half-written"
         holding.stop()
         assert memory.remember(SPACE, ALICE, "n", 2).status == "applied"
-    with Memory.open(folder, timeout_s=30.0) as memory:
+    with Memory.open(folder, busy_timeout_s=30.0) as memory:
         holding = Worker(workers.lock, folder / "log.lock")
         holding.hear()
         os.kill(holding.process.pid or 0, signal.SIGKILL)

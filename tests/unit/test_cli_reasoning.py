@@ -96,6 +96,7 @@ def test_explain_as_a_person_reads_it(run: Run) -> None:
         "       ended by the end of Hooli, by agent:test at 0:5",
         "  0:5  in force          the end of Hooli, at 2026-06-01T00:00:00Z: left",
         " 0:10  forbidden         Initech  from 2026-07-01T00:00:00Z on",
+        "       forbidden by agent:test at 0:11",
     ):
         assert line in shown, line
     assert any(line.startswith("       by agent:crm, verified, session run-7, appended 20") for line in shown)
@@ -281,7 +282,15 @@ def test_schema_shows_types_what_is_declared_and_what_is_suggested(run: Run) -> 
         ["city", "0", "0", "0", "one, svc: many", "one"],
         ["employer", "1", "1", "1", "string", "one"],
         ["reads", "4", "2", "2", "string", "many", "2 of 2 with several values, 2 side by side, 0 with one ended"],
-        ["seats", "2", "1", "2", "long 1, string 1", "one", "1 of 1 with several values, 0 side by side, 0 with one ended"],
+        [
+            "seats",
+            "2",
+            "1",
+            "2",
+            "long 1, string 1",
+            "one",
+            "1 of 1 with several values, 0 side by side, 0 with one ended",
+        ],
     ]
     found = {one["slot"]: one for one in document(run("schema", SPACE, "--json"))}
     assert found["reads"]["suggested"]["cardinality"] == "many"
