@@ -15,7 +15,7 @@ from rocksdict import Options, Rdict
 
 from schemas.codec import Codec
 from schemas.errors import LogTruncated
-from streams import Memory, Position, integrity, keys, memory_admin
+from streams import Memory, Position, integrity, keys
 from streams.clock import now_micros
 from streams.envelope import message
 from streams.fold import CHECKPOINT_OFFSETS, fold
@@ -310,7 +310,7 @@ def test_verify_beside_a_writer_takes_no_new_event_for_damage(folder: Path, monk
             appended.extend(log.append([message(msgspec.structs.replace(event, event_id=bytes(16)), Codec())]))
             return found
 
-        monkeypatch.setattr(memory_admin, "verify_log", and_append)
+        monkeypatch.setattr(integrity, "verify_log", and_append)
         assert memory.verify() == []
         assert appended
         assert list(memory.tables_folder.glob("verify-*")) == []

@@ -304,6 +304,45 @@ def test_seen_names_the_newest_event_of_the_last_answer(memory: Memory) -> None:
     assert [one.event.seen for one in memory.timeline(SPACE)] == [None, first.event_id.bytes]
 
 
+def test_a_fact_that_would_be_over_before_it_holds_is_refused(memory: Memory) -> None:
+    with pytest.raises(InvalidEvent, match="is past, and without valid_from the fact begins to hold now") as caught:
+        memory.remember(SPACE, ALICE, "employer", "Acme", valid_to=day(0))
+    assert caught.value.field == "valid_to"
+    assert list(memory.timeline(SPACE)) == []
+    memory.remember(SPACE, ALICE, "employer", "Acme", valid_from=day(-1), valid_to=day(0))
+    assert value_of(memory, View(valid_at=day(-1))) == "Acme"
+
+
+def test_what_vouches_for_the_log_is_what_was_folded_before(store: str) -> None:
+    with Memory.open(store) as memory:
+        memory.remember(SPACE, ALICE, "employer", "Acme")
+        memory.remember(SPACE, ALICE, "employer", "Globex")
+        assert memory.vouched() == (0, 2)
+        assert memory.verify() == []
+        assert memory.vouched() == (2, 2)
+    with Memory.open(store, hold=False) as memory:
+        memory.remember(SPACE, ALICE, "employer", "Initech")
+        assert memory.vouched() == (2, 3)
+
+
+def test_a_declaration_for_a_kind_is_for_entities_that_have_one(memory: Memory) -> None:
+    memory.declare(SPACE, "tag", cardinality="many", entity_kind="user")
+    for entity in ("user", "user:alice"):
+        memory.remember(SPACE, entity, "tag", "x")
+    assert isinstance(memory.get(SPACE, "user", "tag"), Belief)
+    assert isinstance(memory.get(SPACE, "user:alice", "tag"), list)
+    with pytest.raises(InvalidEvent, match="entity_kind: 'user:' has a colon"):
+        memory.declare(SPACE, "tag", cardinality="one", entity_kind="user:")
+
+
+def test_an_event_is_found_by_its_id(memory: Memory) -> None:
+    receipt = memory.remember(SPACE, ALICE, "employer", "Acme")
+    found = memory.event(SPACE, str(receipt.event_id))
+    assert (found.position, found.event.event_id) == (receipt.position, receipt.event_id.bytes)
+    with pytest.raises(NotFound, match=r"no event .* is known in space"):
+        memory.event(SPACE, new_event_id())
+
+
 def test_events_without_effect_in_this_version_are_refused(memory: Memory) -> None:
     with pytest.raises(InvalidEvent, match="BranchForked has no effect in this version"):
         memory.append([{"type": "BranchForked", "space": SPACE, "branch": "b", "parent": "main"}])

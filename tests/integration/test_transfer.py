@@ -15,11 +15,12 @@ from confluent_kafka import Producer
 from kafka_broker import Broker
 from quick_folder import quick_folder
 
+from schemas import archive
 from schemas import events as ev
 from schemas.archive import read_archive, write_archive
 from schemas.codec import Codec
 from schemas.errors import FormatTooNew, InvalidInput, NotFound, StoreDamaged, StoreFull
-from streams import Belief, Memory, memory_admin, new_event_id, transfer
+from streams import Belief, Memory, new_event_id, transfer
 from streams.clock import now_micros
 from streams.envelope import APPEND_TIME, QUARANTINED, message
 from streams.ports import Message
@@ -408,7 +409,7 @@ def test_an_export_that_fails_leaves_the_old_archive(
         write_archive(file, records, origin)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(memory_admin, "write_archive", full)
+    monkeypatch.setattr(archive, "write_archive", full)
     with pytest.raises(StoreFull, match=r"all\.avro can't be written: No space left on device") as caught:
         memory.export(folder / "all.avro")
     assert caught.value.hint == "make room, then repeat"
