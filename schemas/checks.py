@@ -107,6 +107,8 @@ def check_given(event: ev.Event, *, max_value_bytes: int = DEFAULT_MAX_VALUE_BYT
 
 def check_name(field: str, name: str) -> None:
     """A name has 1 to 512 characters and no control characters; it is otherwise free, in any script."""
+    if not isinstance(name, str):
+        raise InvalidEvent(field, f"must be text, not {name!r}")
     if not name:
         raise InvalidEvent(field, "is empty")
     if len(name) > MAX_NAME_CHARACTERS:

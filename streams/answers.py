@@ -21,7 +21,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
     accepted: appended; not folded yet by this process, `Memory.wait` tells.
     applied: it counts.
-    blocked: it counts, but a tombstone covers its value, so it is not believed.
+    blocked: it is not believed, because a tombstone covers its value or its actor is distrusted (`reason` says which).
     duplicate: the same event was there already; this one changes nothing.
     conflict: another event has its id; this one does not count (`reason` says where the other is).
     quarantined: it does not count (`reason` says why).

@@ -15,13 +15,14 @@ from schemas.codec import Codec
 from schemas.errors import LogChanged, LogRecreated, LogTruncated, StoreBusy
 from streams import keys, tables
 from streams.file_lock import FileLock
-from streams.fold import fold
+from streams.fold import fold, record_hash
 from streams.hot import HotSlots
 from streams.overlay import Empty, Overlay, Remembered
-from streams.ports import Log
+from streams.ports import Batch, Log
 from streams.reads import Reads
 from streams.rows import ClaimRow, Head, Rows, decode, decode_head
 from streams.tables import Tables
+from streams.view import Rules
 
 TAIL_MAX_EVENTS = 2_000
 FLUSH_INTERVAL_S = 1.0
@@ -30,6 +31,10 @@ REMEMBERED_ROWS_MAX = 200_000
 
 Progress = Callable[[int, int], None]
 """Called with the next offset and the end after each batch of a catch-up."""
+
+
+_left_by_fork: list[object] = []
+"""Tables and locks inherited from a parent process, kept for ever so that nothing closes them."""
 
 
 class Follower:
@@ -54,6 +59,7 @@ class Follower:
         self._unflushed = 0
         self._flushed_at = 0.0
         self._hot = HotSlots()
+        self._rules: dict[str, tuple[int, Rules]] = {}
         self.head = self._fresh_head()
 
     @property
@@ -71,7 +77,7 @@ class Follower:
     @property
     def reads(self) -> Reads:
         """Reads of the rows as of the last `refresh`."""
-        return Reads(self.rows, self._partition, self._codec, self._hot)
+        return Reads(self.rows, self._partition, self._codec, self._hot, self._rules)
 
     def open(self) -> None:
         """Open the tables as they were last flushed, without folding on; `refresh` does it by itself."""
@@ -131,10 +137,17 @@ class Follower:
         """Flush and let go of the tables. Twice is harmless; a `refresh` afterwards opens them again."""
         self._let_go(flush=True)
 
+    def leave_to_parent(self) -> None:
+        """In a child that was forked: what the parent holds is its own, and can't even be closed here."""
+        _left_by_fork.append((self._tables, self._lock))
+        self._tables = self._overlay = self._lock = None
+        self._let_go(flush=False)
+
     def _let_go(self, *, flush: bool) -> None:
         opened, self._tables, self._overlay = self._tables, None, None
         self._opened, self._unflushed = False, 0
         self._hot.clear()
+        self._rules.clear()
         try:
             if opened is not None:
                 opened.close(flush=flush)
@@ -195,6 +208,17 @@ class Follower:
         self._flushed_at = time.monotonic()
         return True
 
+    def _check_same_log(self, batch: Batch) -> None:
+        """The record read last must still be the one that it was."""
+        first = batch.records[0] if batch.records else None
+        if first is None or first.offset != self.head.last_offset or record_hash(first) != self.head.last_record:
+            raise LogRecreated(
+                f"offset {self.head.last_offset} of partition {self._partition} is not the record that the tables in "
+                f"{self._folder} were made from",
+                hint="the log was cut, edited or created again; slotlog verify says where. If what it holds now is "
+                "right, slotlog rebuild folds it",
+            )
+
     def _tell_hot(self, writes: Mapping[bytes, bytes]) -> None:
         if self._hot:
             for key, row in writes.items():
@@ -234,7 +258,13 @@ class Follower:
 
     def _fold_to(self, end: int, progress: Progress | None) -> None:
         remembered = Remembered(self.rows, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
-        for batch in self._log.read(self._partition, self.head.next_offset, end):
+        start, again = self.head.next_offset, self.head.last_offset
+        if 0 <= again >= self._log.start(self._partition):
+            start = again
+        for batch in self._log.read(self._partition, start, end):
+            if start == again:
+                self._check_same_log(batch)
+                start = self.head.next_offset
             rows = Overlay(remembered)
             head = fold(batch, rows, self.head, self._codec)
             if self._overlay is not None:

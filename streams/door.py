@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from schemas import events as ev
 from schemas.errors import InvalidEvent
@@ -14,6 +15,8 @@ NOT_ACTED_ON = (ev.BranchForked, ev.BranchMerged, ev.BranchRolledBack, ev.Branch
 """Events that the format has and this version has no effect for: better refused than without effect."""
 
 _Claims = ev.FactAsserted | ev.FactEnded
+_Naming = ev.FactRetracted | ev.FactReviewed | ev.FactPinned | ev.ActorDistrusted
+_NAMING = (ev.FactRetracted, ev.FactReviewed, ev.FactPinned, ev.ActorDistrusted)
 
 
 class Door:
@@ -22,9 +25,10 @@ class Door:
     `reads` brings the tables of a space up to date; it is called only for events that name something.
     """
 
-    def __init__(self, reads: Callable[[str], Reads]) -> None:
-        self._find_reads = reads
-        self._found: dict[str, Reads] = {}
+    def __init__(self, reads: Callable[[str], Reads], lock: AbstractContextManager[object]) -> None:
+        """`lock` is held while the tables are read."""
+        self._reads = reads
+        self._lock = lock
         self._earlier: dict[tuple[str, bytes], ev.Event] = {}
 
     def check(self, event: ev.Event) -> None:
@@ -36,6 +40,12 @@ class Door:
             raise InvalidEvent("type", f"{type(event).__name__} has no effect in this version, so it is not written")
         if event.branch != "main":
             raise InvalidEvent("branch", f"the space has no branch {event.branch!r}", hint="every space has main")
+        if isinstance(event, _NAMING):
+            with self._lock:
+                self._check_named(event)
+        self._earlier[event.space, event.event_id] = event
+
+    def _check_named(self, event: _Naming) -> None:
         match event:
             case ev.FactRetracted(target=None):
                 self._check_named_facts(event)
@@ -46,7 +56,6 @@ class Door:
                 self._named(event.space, since, "since_event")
             case _:
                 pass
-        self._earlier[event.space, event.event_id] = event
 
     def _check_target(self, space: str, target: bytes) -> None:
         named = self._named(space, target, "target")
@@ -76,8 +85,3 @@ class Door:
         if found is None:
             raise InvalidEvent(field, f"no event {id_text(event_id)} is known in space {space!r}")
         return found.event
-
-    def _reads(self, space: str) -> Reads:
-        if space not in self._found:
-            self._found[space] = self._find_reads(space)
-        return self._found[space]

@@ -45,8 +45,15 @@ CHECKPOINT_OFFSETS = 1024
 RULES = frozenset({ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted})
 
 
-content = msgspec.msgpack.Encoder(order="deterministic").encode
-"""What an event says, as bytes: equal for equal events only (as Python compares, 1 would be 1.0 and True)."""
+_encode_content = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def content(event: ev.Event) -> bytes:
+    """What an event says, as bytes: equal for equal events only (as Python compares, 1 would be 1.0 and True).
+
+    Without the producer's clock and what it had been shown: a call that is repeated says the same at another moment.
+    """
+    return _encode_content(msgspec.structs.replace(event, recorded_at=0, seen=None))
 
 
 class Refused(Exception):
@@ -65,8 +72,15 @@ def fold(batch: Batch, rows: Overlay, head: Head, codec: Codec) -> Head:
     folding = _Folding(rows, head, codec)
     folding.run([record for record in batch.records if record.offset >= head.next_offset])
     head = msgspec.structs.replace(folding.head, next_offset=max(batch.next_offset, folding.head.next_offset))
+    if folding.last is not None:
+        head.last_record = record_hash(folding.last)
     rows.put(keys.HEAD, encode_head(head))
     return head
+
+
+def record_hash(record: Record) -> bytes:
+    """SHA-256 of everything the log holds of one record, to know it again."""
+    return hashlib.sha256(encode(record[1:])).digest()
 
 
 def chained(chain: bytes, record: Record) -> bytes:
@@ -82,12 +96,14 @@ class _Folding:
         self.rows = rows
         self.head = msgspec.structs.replace(head)
         self.codec = codec
+        self.last: Record | None = None
         self.spaces: dict[str, SpaceRow] = {}
         self.slots: dict[bytes, SlotRow] = {}
         self.changed_slots: set[bytes] = set()
         self.sessions: dict[bytes, SessionRow] = {}
 
     def run(self, records: Sequence[Record]) -> None:
+        self.last = records[-1] if records else None
         read = [(record, *self._read(record)) for record in records]
         self._prefetch(found for _, _, found in read if isinstance(found, ev.Event))
         for record, append_time, found in read:
@@ -119,7 +135,7 @@ class _Folding:
                 mark = content.decode(errors="replace")
         if mark is not None:
             code, _, reason = mark.partition(": ")
-            return append_time, Refused(code, reason)
+            return append_time, Refused(code or "invalid", reason or f"header {QUARANTINED} gives no reason")
         return append_time, self._event(record)
 
     def _event(self, record: Record) -> ev.Event | Refused:
@@ -317,8 +333,10 @@ class _Folding:
             what = f"{event.entity} {event.slot}" + ("" if event.value is None else f" = {event.value!r}")
             raise Refused("unknown_target", f"no fact or end of {what} is known")
         for key, row in reached:
-            row.retractions = (*row.retractions, mark)
-            self.rows.put(key, encode(row))
+            # a later retraction by an actor counts only through views in which the earlier one does
+            if all(known.actor != mark.actor for known in row.retractions):
+                row.retractions = (*row.retractions, mark)
+                self.rows.put(key, encode(row))
         slot = self._slot(part)
         slot.retractions = (*slot.retractions, mark)
         self.changed_slots.add(part)

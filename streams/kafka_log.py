@@ -379,7 +379,8 @@ class KafkaLog:
         while True:
             if messages := consumer.consume(count, 0):
                 return messages
-            if message := consumer.poll(0.1):
+            message = consumer.poll(0.1)
+            if message is not None:  # a message without a value is false
                 return [message]
             self._use()
             if time.monotonic() > deadline:

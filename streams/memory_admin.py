@@ -82,7 +82,8 @@ class Tending(Partitions):
         """
         if target._log.identity == self._log.identity:
             raise InvalidInput("a store can't be copied onto itself")
-        with self._lock, target._lock:
+        first, second = sorted((self, target), key=lambda one: one._log.identity)  # in one order, whoever copies
+        with first._lock, second._lock:
             return target._take_in(self._outgoing(), progress)
 
     def export(self, path: str | Path, progress: Progress | None = None) -> int:

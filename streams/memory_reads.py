@@ -18,7 +18,7 @@ from streams.partitions import Partitions
 from streams.ports import Position
 from streams.reads import Bounds, Reads
 from streams.replay import replay_session, replay_space
-from streams.view import ResolvedView, View
+from streams.view import ResolvedView, View, refuse_unanswerable
 
 if TYPE_CHECKING:
     from streams.compare import Difference
@@ -201,6 +201,7 @@ class Reading(Partitions):
         return point
 
     def _resolved(self, space: str, view: View, now: Micros | None = None) -> tuple[Reads, ResolvedView]:
+        refuse_unanswerable(view)
         reads = self._fresh(space)
         head = self._follower(space).head
         first = 0 if view.as_of is None else self._log.start(head.partition)

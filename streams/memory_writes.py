@@ -20,7 +20,9 @@ from streams.envelope import message
 from streams.partitions import Partitions
 from streams.ports import Message
 from streams.reads import Reads
-from streams.view import ResolvedView
+
+SETTLED_EVENTS_MAX = 10_000
+"""Up to so many events are folded on the way to a receipt."""
 
 
 class Writes(Partitions):
@@ -146,30 +148,28 @@ class Writes(Partitions):
         Raises:
             InvalidEvent: one of them breaks a rule or names nothing known; nothing was written.
         """
-        with self._lock:
-            self._check_open()
-            door = Door(self._fresh)
-            prepared = [self._prepared(given, door) for given in events]
-            positions = self._log.append([one for _, one in prepared])
-            receipts = [
-                Receipt(event.space, UUID(bytes=event.event_id), position, "accepted")
-                for (event, _), position in zip(prepared, positions, strict=True)
-            ]
-            return self._settled(receipts)
+        self._check_open()
+        door = Door(self._fresh, self._lock)
+        prepared = [self._prepared(given, door) for given in events]
+        positions = self._log.append([one for _, one in prepared])
+        receipts = [
+            Receipt(event.space, UUID(bytes=event.event_id), position, "accepted")
+            for (event, _), position in zip(prepared, positions, strict=True)
+        ]
+        return self._settled(receipts)
 
     def check(self, events: Iterable[ev.Event | Mapping[str, Any]]) -> list[InvalidEvent | None]:
         """What `append` would refuse: an error per event that breaks a rule, None for the others. Writes nothing."""
-        with self._lock:
-            self._check_open()
-            door = Door(self._fresh)
-            found: list[InvalidEvent | None] = []
-            for given in events:
-                try:
-                    self._prepared(given, door)
-                    found.append(None)
-                except InvalidEvent as error:
-                    found.append(error)
-            return found
+        self._check_open()
+        door = Door(self._fresh, self._lock)
+        found: list[InvalidEvent | None] = []
+        for given in events:
+            try:
+                self._prepared(given, door)
+                found.append(None)
+            except InvalidEvent as error:
+                found.append(error)
+        return found
 
     def wait(self, receipt: Receipt) -> Receipt:
         """The receipt as it stands once its event is folded."""
@@ -232,33 +232,34 @@ class Writes(Partitions):
         return filled
 
     def _settled(self, receipts: list[Receipt]) -> list[Receipt]:
-        """What became of the events where this process folds; `accepted` where another one does, or not yet."""
-        settled = []
-        refreshed: set[int] = set()
-        for receipt in receipts:
-            follower = self._followers[receipt.position.partition]
-            if not follower.holding:
-                settled.append(receipt)
-                continue
-            if receipt.position.partition not in refreshed:
-                try:
+        """What became of the events where this process folds and is nearly done; `accepted` where another one does, or
+        where it would have to wait: an append waits for no table."""
+        if not self._lock.acquire(blocking=False):
+            return receipts
+        try:
+            for partition in {receipt.position.partition for receipt in receipts}:
+                follower = self._followers[partition]
+                if follower.holding and self._log.end(partition) - follower.head.next_offset <= SETTLED_EVENTS_MAX:
                     follower.refresh()
-                except SlotlogError:  # the events are safe on the log; the next read says what is wrong
-                    return receipts
-                refreshed.add(receipt.position.partition)
-            status, reason = self._status(self._current(receipt.space), receipt)
-            settled.append(Receipt(receipt.space, receipt.event_id, receipt.position, status, reason))
-        return settled
+            return [self._as_settled(receipt) for receipt in receipts]
+        except SlotlogError:  # the events are safe on the log; the next read says what is wrong
+            return receipts
+        finally:
+            self._lock.release()
+
+    def _as_settled(self, receipt: Receipt) -> Receipt:
+        if not self._followers[receipt.position.partition].holding:
+            return receipt
+        status, reason = self._status(self._current(receipt.space), receipt)
+        return Receipt(receipt.space, receipt.event_id, receipt.position, status, reason)
 
     def _status(self, reads: Reads, receipt: Receipt) -> tuple[Status, str | None]:
         offset = receipt.position.offset
         if offset >= self._follower(receipt.space).head.next_offset:
             return "accepted", None
         if reads.append_times(receipt.space, [offset])[0] is not None:
-            event = reads.event_at(receipt.space, offset).event
-            then = ResolvedView(receipt.position, 0)
-            blocked = isinstance(event, ev.FactAsserted) and reads.is_blocked(receipt.space, event, then)
-            return ("blocked" if blocked else "applied"), None
+            blocked_by = reads.blocked_by(receipt.space, offset)
+            return ("applied" if blocked_by is None else "blocked"), blocked_by
         refused = reads.quarantined_at(offset)
         if refused is None:
             return "duplicate", None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.checks import MAX_EVENT_BYTES, check_space
-from schemas.errors import InvalidInput, StoreClosed
+from schemas.errors import InvalidInput, SlotlogError, StoreClosed
 from streams.catchup import Follower
 from streams.reads import Reads
 from streams.stores import open_store
+
+KEEP_UP_INTERVAL_S = 1.0
 
 
 class Partitions:
@@ -24,10 +27,12 @@ class Partitions:
             raise InvalidInput(f"max_value_bytes is {max_value_bytes:,}, and may be 1 to {MAX_EVENT_BYTES:,}")
         opened = open_store(store, create=create, timeout_s=timeout_s)
         self._store, self._log, self._codec = opened.name, opened.log, opened.codec
-        self._actor = actor or os.environ.get("SLOTLOG_ACTOR") or _login()
+        self._actor = (os.environ.get("SLOTLOG_ACTOR") or _login()) if actor is None else actor
         self._max_value_bytes = max_value_bytes
+        self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._closed = False
+        self._closed = threading.Event()
+        self._keeper: threading.Thread | None = None
         self._seen: dict[str, tuple[int, bytes | None]] = {}
         self._tables_folder = opened.tables
         self._followers = [
@@ -37,28 +42,36 @@ class Partitions:
 
     def close(self) -> None:
         """Flush the tables and let go of everything. Twice is harmless; any use afterwards raises StoreClosed."""
+        self._mind_fork()
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 return
-            self._closed = True
+            self._closed.set()
             try:
                 for follower in self._followers:
                     follower.close()
             finally:
                 self._log.close()
+        if self._keeper is not None:
+            self._keeper.join()
 
     def _fresh(self, space: str) -> Reads:
         """Reads of the space's partition, brought to the end of the log."""
         self._check_open()
         check_space(space)
-        self._follower(space).refresh()
-        return self._current(space)
+        follower = self._follower(space)
+        follower.refresh()
+        if follower.holding:
+            self._keep_up()
+        return follower.reads
 
     def _all_fresh(self) -> Sequence[Reads]:
         """Reads of every partition, each brought to the end of the log."""
         self._check_open()
         for follower in self._followers:
             follower.refresh()
+        if any(follower.holding for follower in self._followers):
+            self._keep_up()
         return [follower.reads for follower in self._followers]
 
     def _current(self, space: str) -> Reads:
@@ -69,8 +82,45 @@ class Partitions:
         return self._followers[self._log.partition_of(space.encode())]
 
     def _check_open(self) -> None:
-        if self._closed:
+        self._mind_fork()
+        if self._closed.is_set():
             raise StoreClosed(f"the memory of {self._store} is closed")
+
+    def _mind_fork(self) -> None:
+        """A child that was forked reads for itself; the tables stay its parent's."""
+        if self._pid != os.getpid():
+            self._pid, self._lock, self._keeper = os.getpid(), threading.RLock(), None
+            for follower in self._followers:
+                follower.leave_to_parent()
+
+    def _keep_up(self) -> None:
+        """Whoever holds the tables folds what others append, so that nobody who reads beside it has much to fold."""
+        if self._keeper is None:
+            arguments = (weakref.ref(self), self._closed)
+            self._keeper = threading.Thread(target=_keep_up, args=arguments, name="slotlog-keeper", daemon=True)
+            self._keeper.start()
+
+    def _fold_held(self) -> bool:
+        """Fold what the log has since into the tables that are held here; False when that can't go on."""
+        if not self._lock.acquire(blocking=False):
+            return True
+        try:
+            for follower in self._followers:
+                if follower.holding:
+                    follower.refresh()
+            return True
+        except SlotlogError:  # the next read meets the same and says it
+            return False
+        finally:
+            self._lock.release()
+
+
+def _keep_up(holder: weakref.ref[Partitions], closed: threading.Event) -> None:
+    while not closed.wait(KEEP_UP_INTERVAL_S):
+        partitions = holder()
+        if partitions is None or closed.is_set() or not partitions._fold_held():
+            return
+        del partitions
 
 
 def _login() -> str:

@@ -27,7 +27,7 @@ from streams.rows import (
     decode,
 )
 from streams.values import digest_of, identity
-from streams.view import STANDS, Judge, ResolvedView, Rule, Standing, View, refuse_unanswerable
+from streams.view import STANDS, Judge, ResolvedView, Rule, Rules, Standing, View, refuse_unanswerable
 
 HOT_CLAIMS = 128
 
@@ -43,10 +43,19 @@ class Bounds(NamedTuple):
 class Reads(EventReads):
     """Every read of one partition's rows."""
 
-    def __init__(self, rows: Rows, partition: int, codec: Codec, hot: HotSlots | None = None) -> None:
-        """`hot` keeps busy slots from one read to the next; whoever writes the rows keeps it true."""
+    def __init__(
+        self,
+        rows: Rows,
+        partition: int,
+        codec: Codec,
+        hot: HotSlots | None = None,
+        rules: dict[str, tuple[int, Rules]] | None = None,
+    ) -> None:
+        """`hot` keeps busy slots from one read to the next; whoever writes the rows keeps it true. `rules` keeps the
+        rules of a space, with the offset of the newest, for as long as there is none newer."""
         super().__init__(rows, partition, codec)
         self._hot = HotSlots() if hot is None else hot
+        self._kept_rules = {} if rules is None else rules
 
     def resolve(self, space: str, view: View, bounds: Bounds) -> ResolvedView:
         """What `view` means for `space` now.
@@ -68,7 +77,14 @@ class Reads(EventReads):
         )
 
     def judge(self, space: str, resolved: ResolvedView) -> Judge:
-        return Judge(resolved, self._rules(space))
+        return Judge(resolved, self._rules_of(space))
+
+    def _rules_of(self, space: str) -> Rules:
+        changed = self.rules_changed(space)
+        kept = self._kept_rules.get(space)
+        if kept is None or kept[0] != changed:
+            kept = self._kept_rules[space] = changed, Rules(self._rules(space))
+        return kept[1]
 
     def _as_of(self, space: str, as_of: int | Position | datetime | None, bounds: Bounds) -> tuple[int, Micros | None]:
         """(offset, and the time when as_of is one)."""
@@ -318,7 +334,17 @@ class Reads(EventReads):
             event = self.event(space, target).event
         return getattr(event, "entity", None) == entity and (slot is None or getattr(event, "slot", None) == slot)
 
-    def is_blocked(self, space: str, event: ev.FactAsserted, resolved: ResolvedView) -> bool:
-        """Whether a tombstone covers the asserted value."""
-        covered = self._covered(keys.slot_part(space, event.entity, event.slot), self.judge(space, resolved))
-        return covered is not None and covered(event.value)
+    def blocked_by(self, space: str, offset: int) -> str | None:
+        """Why the event at `offset`, which was folded, is not believed as of then: a tombstone on its value, or the
+        distrust of its actor; None where neither is."""
+        recorded = self.event_at(space, offset)
+        event = recorded.event
+        judge = self.judge(space, ResolvedView(self.position(offset), 0))
+        if not judge.counts(offset, micros(recorded.append_time), event.actor):
+            distrust = judge.distrust_of(event.actor)
+            return f"{event.actor} is distrusted since {self.position(offset if distrust is None else distrust)}"
+        if isinstance(event, ev.FactAsserted):
+            tombstone = self.forbidden_at(space, event.entity, event.slot, event.value, judge)
+            if tombstone is not None:
+                return f"the value is forbidden since {self.position(tombstone)}; allow lifts that"
+        return None

@@ -41,7 +41,8 @@ class Row(msgspec.Struct, array_like=True, gc=False):
 
 class Head(Row):
     """What a database is and how far it has read. `chain` is the hash chain over every record below `next_offset`, of
-    which the last one is at `last_offset` (-1: there was none)."""
+    which the last one is at `last_offset` (-1: there was none) and has the hash `last_record`: whether the log is still
+    the one that was read is seen from that record before anything more is read."""
 
     log_identity: str
     partition: int
@@ -52,6 +53,7 @@ class Head(Row):
     applied: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    last_record: bytes = bytes(32)
 
 
 class SpaceRow(Row):

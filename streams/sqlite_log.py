@@ -80,6 +80,7 @@ class _Handles(NamedTuple):
     """What one process has open. A child that was forked makes its own and leaves these alone."""
 
     pid: int
+    inode: int
     lock: FileLock
     writer: sqlite3.Connection
     reader: sqlite3.Connection
@@ -118,6 +119,7 @@ class SqliteLog:
             StoreBusy, StoreFull: as for `append`.
         """
         self._folder = Path(folder)
+        self._path = self._folder / FILE_NAME
         self._busy_timeout_s = busy_timeout_s
         self._clock = clock
         self._closed = False
@@ -157,6 +159,7 @@ class SqliteLog:
         if not messages:
             return []
         with self._translated(), self._writing(handles):
+            self._check_in_place(handles)
             writer = handles.writer
             last = writer.execute(_LAST).fetchone()
             offset, append_time = (0, self._clock()) if last is None else (last[0] + 1, max(self._clock(), last[1]))
@@ -169,6 +172,17 @@ class SqliteLog:
             )
             writer.execute("COMMIT")
         return [Position(0, number) for number in range(offset, offset + len(messages))]
+
+    def _check_in_place(self, handles: _Handles) -> None:
+        """A file that was deleted or replaced still takes writes, and nobody would ever read them."""
+        try:
+            inode = os.stat(self._path).st_ino
+        except FileNotFoundError:
+            inode = -1
+        if inode != handles.inode:
+            raise StoreDamaged(
+                f"{self._path} was deleted or replaced while it was open", hint="close this store and open it again"
+            )
 
     def start(self, partition: int) -> int:
         """Offset of the first record: 0 unless something was deleted by hand."""
@@ -202,7 +216,7 @@ class SqliteLog:
         handles = self._use()
         with self._translated(), handles.read_lock:
             rows = handles.reader.execute("PRAGMA quick_check").fetchall()
-        found = [f"{self._folder / FILE_NAME}: {row[0]}" for row in rows if row[0] != "ok"]
+        found = [f"{self._path}: {row[0]}" for row in rows if row[0] != "ok"]
         if self._folder.stat().st_mode & 0o077:
             found.append(f"{self._folder} is open to other users; chmod 700 closes it")
         return found
@@ -236,7 +250,7 @@ class SqliteLog:
             if not records or records[0].offset != start or records[-1].offset != start + len(records) - 1:
                 found = {record.offset for record in records}
                 missing = next(offset for offset in range(start, stop) if offset not in found)
-                raise StoreDamaged(f"offset {missing} is missing in {self._folder / FILE_NAME}", hint=_LOST_HINT)
+                raise StoreDamaged(f"offset {missing} is missing in {self._path}", hint=_LOST_HINT)
             start += len(records)
             yield Batch(records, start)
 
@@ -282,7 +296,7 @@ class SqliteLog:
     def _make_folder(self) -> None:
         if not self._folder.is_dir():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(self._folder / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def _open(self) -> _Handles:
         lock = FileLock(self._folder / LOCK_NAME)
@@ -291,11 +305,12 @@ class SqliteLog:
         except sqlite3.Error:
             lock.close()
             raise
-        return _Handles(os.getpid(), lock, writer, reader, threading.Lock(), threading.Lock())
+        inode = os.stat(self._path).st_ino
+        return _Handles(os.getpid(), inode, lock, writer, reader, threading.Lock(), threading.Lock())
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self._folder / FILE_NAME, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
+            self._path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA journal_size_limit = 67108864")
@@ -312,7 +327,7 @@ class SqliteLog:
                     writer.executescript(_CREATE)
             finally:
                 handles.lock.release()
-        path = self._folder / FILE_NAME
+        path = self._path
         if writer.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise StoreDamaged(f"{path} is a database, but not a slotlog log", hint="choose another folder")
         version = writer.execute("PRAGMA user_version").fetchone()[0]
@@ -338,7 +353,7 @@ class SqliteLog:
         except sqlite3.Error as error:
             raise self._error(error) from error
         except msgspec.MsgspecError as error:
-            raise StoreDamaged(f"headers in {self._folder / FILE_NAME} can't be read: {error}") from error
+            raise StoreDamaged(f"headers in {self._path} can't be read: {error}") from error
         except OSError as error:
             problem = f"{error.strerror}: {error.filename or self._folder}"
             if error.errno in _NO_ROOM:
@@ -347,7 +362,7 @@ class SqliteLog:
 
     def _error(self, error: sqlite3.Error) -> SlotlogError:
         """What SQLite's error means for the caller."""
-        path = self._folder / FILE_NAME
+        path = self._path
         code = getattr(error, "sqlite_errorcode", None)
         if code is None:  # raised by the Python module itself
             if self._closed:

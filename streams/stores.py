@@ -8,10 +8,10 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from schemas.codec import Codec
-from schemas.errors import InvalidInput
+from schemas.errors import InvalidInput, LogTruncated
 from streams.clock import now_micros
 from streams.ports import Log
-from streams.sqlite_log import SqliteLog
+from streams.sqlite_log import SqliteLog, exists
 
 DEFAULT_STORE = "./.slotlog"
 DEFAULT_TOPIC = "slotlog.memory"
@@ -47,6 +47,8 @@ def open_store(name: str | Path, *, create: bool, timeout_s: float) -> Store:
     text = str(name)
     if text.startswith("kafka://"):
         address = kafka_address(text)
+        if address.state.exists() and not address.state.is_dir():
+            raise InvalidInput(f"{address.state} is a file, and the state of a store is a folder")
         # librdkafka is imported only by those who use it: it would double the start of every embedded command
         from streams.kafka_log import KafkaLog
         from streams.schema_registry import confluent_schema_resolver
@@ -57,9 +59,22 @@ def open_store(name: str | Path, *, create: bool, timeout_s: float) -> Store:
     if "://" in text:
         raise InvalidInput(f"{text!r} is no store", hint="a folder, or kafka://HOST:PORT/TOPIC")
     folder = Path(text).expanduser()
+    _check_folder(folder)
     return Store(
         text, SqliteLog(folder, busy_timeout_s=timeout_s, clock=now_micros, create=create), folder / "tables", Codec()
     )
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that is none, and one whose log is gone: a new log there would not be the one it had."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file, and a store is a folder")
+    tables = folder / "tables"
+    if tables.is_dir() and any(tables.glob("*/CURRENT")) and not exists(folder):
+        raise LogTruncated(
+            f"{folder} has tables, and the log they were made from is gone",
+            hint=f"bring back log.sqlite from a copy or an archive; to begin anew in this folder, delete {tables}",
+        )
 
 
 def kafka_address(name: str) -> KafkaAddress:

@@ -12,7 +12,9 @@ import msgspec
 from schemas.events import Value
 
 _SPACE = re.compile(r"[\s\u2800]+")
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
 """What Unicode calls default ignorable and does not put in category Cf."""
 
 
@@ -27,12 +29,17 @@ def identity(value: Value | None) -> tuple[type, Value | None]:
 
 
 def normal_form(value: Value) -> str:
-    """The text that all spellings of a value share: its text (JSON for what is no text), without invisible characters
-    (category Cf and what else Unicode calls default ignorable), NFKC, casefolded, NFKC again, white space folded to
-    single blanks and trimmed. Letters that merely look alike stay different."""
+    """The text that all spellings of a value share.
+
+    Its text (JSON for what is no text, a whole double as a long); white space aside, without what is invisible
+    (categories Cc and Cf, and what else Unicode calls default ignorable); NFKC, casefolded, NFKC again; white space
+    folded to single blanks and trimmed. Letters that merely look alike stay different.
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    text = "".join(character for character in text if unicodedata.category(character) != "Cf")
-    text = _INVISIBLE.sub("", text)
+    text = _INVISIBLE.sub("", _SPACE.sub(" ", text))
+    text = "".join(character for character in text if unicodedata.category(character) not in ("Cc", "Cf"))
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return _SPACE.sub(" ", text).strip()
 

@@ -64,14 +64,16 @@ class ResolvedView(msgspec.Struct, frozen=True):
 
 def refuse_unanswerable(view: View) -> None:
     """Raise InvalidView for what no log can answer, or this one can't."""
+    if not isinstance(view, View):
+        raise InvalidView(f"a view is a View, not {view!r}", hint="View(as_of=…, valid_at=…)")
     if view.trust not in ("candidate", "verified"):
         raise InvalidView(f"trust {view.trust!r} is no least trust", hint="candidate or verified")
     if view.branch != "main":
         raise InvalidView(f"the space has no branch {view.branch!r}", hint="every space has main")
     if view.at_sha is not None:
         raise InvalidView("the log holds no commit graph, so nothing can be said at a commit", hint="leave at_sha out")
-    if isinstance(view.without_actors, str):
-        raise InvalidView("without_actors must be several names, not one text", hint=f"({view.without_actors!r},)")
+    if isinstance(view.without_actors, str) or not isinstance(view.without_actors, Iterable):
+        raise InvalidView(f"without_actors must be several names, not {view.without_actors!r}", hint="('agent:x',)")
 
 
 Standing = Literal[
@@ -99,16 +101,31 @@ class _Distrust(NamedTuple):
     since_time: Micros | None
 
 
-class Judge:
-    """Whether events of one space count, through one resolved View. `rules` are in the order of their offsets."""
+class Rules:
+    """The rules of one space apart by what they rule, each kind in the order of its offsets."""
 
-    def __init__(self, resolved: ResolvedView, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.declarations: dict[str, list[Rule]] = {}
+        self.policies: list[Rule] = []
+        self.distrusts: list[Rule] = []
+        for rule in rules:
+            if isinstance(rule.event, ev.SlotDeclared):
+                self.declarations.setdefault(rule.event.slot, []).append(rule)
+            elif isinstance(rule.event, ev.PolicySet):
+                self.policies.append(rule)
+            else:
+                self.distrusts.append(rule)
+
+
+class Judge:
+    """Whether events of one space count, through one resolved View."""
+
+    def __init__(self, resolved: ResolvedView, rules: Rules | Iterable[Rule]) -> None:
         self.resolved = resolved
         self._limit = resolved.as_of.offset
         self._without = frozenset(resolved.without_actors)
-        known = [rule for rule in rules if rule.offset <= self._limit]
-        self._distrusted = _distrusted(known)
-        self._rules = [rule for rule in known if self.counts(rule.offset, rule.append_time, rule.event.actor)]
+        self._rules = rules if isinstance(rules, Rules) else Rules(rules)
+        self._distrusted = _distrusted(rule for rule in self._rules.distrusts if rule.offset <= self._limit)
         self._least_is_verified = resolved.trust == "verified"
 
     def counts(self, offset: int, append_time: Micros, actor: str) -> bool:
@@ -183,25 +200,34 @@ class Judge:
         rule = self._policy_rule(claim.actor, offset)
         return "candidate" if rule is None else rule.starting_trust
 
-    def cardinality(self, entity: str, slot: str) -> str:
+    def cardinality(self, entity: str, slot: str) -> ev.Cardinality:
         """`one` or `many`: the newest declaration for the entity's kind, else the newest general one, else `one`."""
         kind, colon, _ = entity.partition(":")
-        declared = [
-            event
-            for event in self.declarations
-            if event.slot == slot and event.entity_kind in (kind if colon else None, None)
-        ]
-        newest = max(enumerate(declared), key=lambda one: (one[1].entity_kind is not None, one[0]), default=None)
-        return "one" if newest is None else newest[1].cardinality
+        general: ev.Cardinality | None = None
+        for rule in reversed(self._rules.declarations.get(slot, ())):
+            declared = rule.event
+            assert isinstance(declared, ev.SlotDeclared)
+            if declared.entity_kind not in (None, kind if colon else None) or not self._rule_counts(rule):
+                continue
+            if declared.entity_kind is not None:
+                return declared.cardinality
+            general = declared.cardinality if general is None else general
+        return "one" if general is None else general
 
-    @cached_property
+    @property
     def declarations(self) -> list[ev.SlotDeclared]:
         """Every declaration that counts, in the order of their offsets."""
-        return [rule.event for rule in self._rules if isinstance(rule.event, ev.SlotDeclared)]
+        declared = [rule for rules in self._rules.declarations.values() for rule in rules if self._rule_counts(rule)]
+        declared.sort(key=lambda rule: rule.offset)
+        return [rule.event for rule in declared if isinstance(rule.event, ev.SlotDeclared)]
 
     @cached_property
     def _policies(self) -> list[tuple[int, ev.PolicySet]]:
-        return [(rule.offset, rule.event) for rule in self._rules if isinstance(rule.event, ev.PolicySet)]
+        counting = [rule for rule in self._rules.policies if self._rule_counts(rule)]
+        return [(rule.offset, rule.event) for rule in counting if isinstance(rule.event, ev.PolicySet)]
+
+    def _rule_counts(self, rule: Rule) -> bool:
+        return self.counts(rule.offset, rule.append_time, rule.event.actor)
 
     def _policy_rule(self, actor: str, offset: int) -> ev.PolicyRule | None:
         """The rule for `actor` in the policy that was in force before `offset`."""
@@ -220,7 +246,7 @@ class Judge:
         return self._counts(mark)
 
 
-def _distrusted(rules: Sequence[Rule]) -> dict[str, _Distrust]:
+def _distrusted(rules: Iterable[Rule]) -> dict[str, _Distrust]:
     """Per actor the newest word about it, where that is distrust. Whoever wrote it: distrust annuls no distrust."""
     found: dict[str, _Distrust] = {}
     for rule in rules:

@@ -37,8 +37,49 @@ UNIT_TESTS = (
 PROPERTY_TESTS = ("tests/property/test_belief.py", "tests/property/test_reads.py")
 PROPERTY_EXAMPLES = "0.3"
 TIMEOUT_S = 60.0
-EQUIVALENT: dict[tuple[str, str, str], str] = {}
-"""(module, line, line as changed) to the reason why the change can't be seen."""
+_JOINT = "if following is not None and following[0] == stop and same(following[2].claim.row.value, value):"
+_OUTRANKED = "outranked = following is not None and following[0] == stop < top.stop"
+_MERGE = "if segments and segments[-1][2] is top and segments[-1][1] == start:"
+_BEGUN = "while self._begun < len(self.spans) and self.spans[self._begun].start < stop:"
+_HEAP = "heappush(heap, ((not verified, -at, -offset), upcoming))"
+_ASCEND = "segments ascend and do not overlap, so the next one never begins before this one stops"
+_ELEMENT = "both come from one element of `boundaries`, so they are equal exactly when they are the same object"
+_SHIFT = "~x is -x - 1: every key of the heap moves by one, and their order stays"
+_FILLED = "an interval has no gap: the top of the last stretch is top again only where that stretch stopped"
+_SAME_LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "streams/belief.py": (
+        ('if cardinality == "one":', "==", ">=", "a cardinality is `one` or `many`, and `many` sorts first"),
+        ("value = facts[0].row.value", "[0]", "[ -1]", "all facts of a group carry the same value"),
+        ("following = segments[last + 1] if last + 1 < len(segments) else None", "<", "!=", "it is never greater"),
+        (_JOINT, "==", "<=", _ASCEND),
+        (_JOINT, "==", "is", _ELEMENT),
+        (_OUTRANKED, "==", "<=", _ASCEND),
+        (_OUTRANKED, "==", "is", _ELEMENT),
+        (_OUTRANKED, "==", ">=", "a top that goes on past `stop` leaves no gap, so what follows begins at `stop`"),
+        (_OUTRANKED, "<", "!=", "a stretch never stops after its top does"),
+        (_BEGUN, "<", "!=", "it counts up by one from 0 and stops at the length"),
+        ("while upcoming is not None and upcoming.start == start:", "==", "<=", "each start is a boundary, in order"),
+        (_HEAP, "-at", "~at", _SHIFT),
+        (_HEAP, "-offset", "~offset", _SHIFT),
+        (_MERGE, "is", "==", "two spans never have the same claim, and a claim has one offset"),
+        (_MERGE, "==", "<=", _FILLED),
+        (_MERGE, "==", ">=", _FILLED),
+        (_MERGE, "==", "is", f"{_FILLED}; {_ELEMENT}"),
+    ),
+    "streams/values.py": (
+        ("return type(left) is type(right) and left == right", "is", "==", "types have no equality but identity"),
+    ),
+    "streams/view.py": (
+        ('self._least_is_verified = resolved.trust == "verified"', "==", ">=", "of the two, `candidate` sorts first"),
+        ('if trust == "candidate" and self._least_is_verified:', "==", "<=", "of the three, `candidate` sorts first"),
+    ),
+}
+EQUIVALENT = {
+    (module, before, before.replace(old, new, 1)): reason
+    for module, lines in _SAME_LINES.items()
+    for before, old, new, reason in lines
+}
+"""(module, line, line as changed) to the reason why no input can tell the two apart."""
 
 _PROFILE = '''"""Properties stop at the first failure: no shrinking, and the same examples for every mutant."""
 

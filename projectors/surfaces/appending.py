@@ -209,7 +209,7 @@ def _read(name: str, space: str | None, report: _Report) -> Iterator[Line | Refu
                 continue
             try:
                 event = decoder.decode(text)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 yield Refused(called, number, None, f"is not JSON: {_said(error)}", "one JSON object a line")
                 continue
             if not isinstance(event, dict):

@@ -155,7 +155,7 @@ def value_of(text: str, as_json: bool, name: str = "VALUE") -> Value:
     hint = """--json-value takes true, false, 42 (a long), 42.0 (a double) or "text"; without it the argument is text"""
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidInput(f"{name} {text!r} is not JSON", hint=hint) from error
     if found is None:
         raise InvalidInput(f"{name}: null is no value", hint="to say that nothing holds any longer: slotlog end")
@@ -261,7 +261,9 @@ def viewing(command: Callable[..., Any]) -> Callable[..., Any]:
 def event_options(command: _Decorated) -> _Decorated:
     """What every written event may carry, and `--wait`."""
     event_id = click.option(
-        "--event-id", metavar="UUID7", help="An id of your own, so that the command may be repeated."
+        "--event-id",
+        metavar="UUID7",
+        help="An id of your own, so that the command may be repeated: --wait tells a duplicate from a conflict.",
     )
     options = (session_option, cause_option, event_id, wait_option)
     for option in reversed(options):

@@ -14,6 +14,7 @@ from streams import Belief, Change, Claimed, Recorded
 
 _LANE_CELLS_MIN, _LANE_CELLS_MAX = 20, 64
 _LABEL_CELLS = 27
+_CELL_CELLS = 40
 _BESIDE_LANES = 7 + _LABEL_CELLS
 _COMMON_FIELDS = frozenset({"type", *ev.Event.__struct_fields__})
 
@@ -46,7 +47,13 @@ def what_claimed(named: Claimed) -> str:
 
 def slot_row(slot: str, belief: Belief) -> tuple[str, str, str, str, str]:
     """One line of `slotlog entity`."""
-    return word(slot), value(belief.value), exact(belief.valid_from), exact(belief.valid_to), word(belief.actor)
+    return (
+        word(slot),
+        cut(value(belief.value), _CELL_CELLS),
+        exact(belief.valid_from),
+        exact(belief.valid_to),
+        word(belief.actor),
+    )
 
 
 # -- events
@@ -80,6 +87,36 @@ def event_text(event: ev.Event) -> str:
             return f"session {word(event.session or '')} starts: {word(event.agent)}"
         case ev.SessionEnded():
             return f"session {word(event.session or '')} ends{because(event.outcome)}"
+    return _rule_text(event) or _own_fields(event)
+
+
+def _rule_text(event: ev.Event) -> str | None:
+    """What an event says that rules what counts; None for every other."""
+    match event:
+        case ev.ValueForbidden() | ev.ValueAllowed():
+            verb = "forbids" if isinstance(event, ev.ValueForbidden) else "allows"
+            what = "a value by its hash" if event.value is None else value(event.value)
+            return f"{verb} {word(event.entity)} {word(event.slot)} = {what}{because(event.reason)}"
+        case ev.ActorDistrusted(since_event=None, since_time=None):
+            return f"distrusts {word(event.about)}{because(event.reason)}"
+        case ev.ActorDistrusted():
+            since = exact(event.since_time) if event.since_event is None else id_text(event.since_event)
+            return f"distrusts {word(event.about)} since {since}{because(event.reason)}"
+        case ev.ActorTrusted():
+            return f"trusts {word(event.about)} again{because(event.reason)}"
+        case ev.SlotDeclared():
+            kind = "" if event.entity_kind is None else f" of {word(event.entity_kind)}"
+            return f"declares {word(event.slot)}{kind} to hold {event.cardinality}"
+        case ev.PolicySet():
+            rules = ", ".join(f"{word(rule.actors)} {rule.starting_trust}" for rule in event.rules)
+            return f"sets the trust policy: {rules or 'no rules'}"
+        case ev.FactPinned():
+            return f"{'pins' if event.pinned else 'unpins'} {id_text(event.target)}"
+        case _:
+            return None
+
+
+def _own_fields(event: ev.Event) -> str:
     own = {name: part for name, part in to_json(event).items() if name not in _COMMON_FIELDS}
     return f"{type(event).__name__} {printable(msgspec.json.encode(own).decode())}"
 

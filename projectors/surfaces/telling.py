@@ -12,11 +12,11 @@ from projectors.surfaces.params import Settings
 if TYPE_CHECKING:
     from streams import Answer, Belief, Memory, Receipt
 
-_LOST = ("conflict", "quarantined")
+_NOT_BELIEVED = ("blocked", "conflict", "quarantined")
 
 
 def tell(settings: Settings, memory: Memory, receipt: Receipt, wait: bool) -> None:
-    """The receipt: status, position and event id. Code 1 when the event does not count."""
+    """The receipt: status, position and event id. Code 1 when the event is not believed."""
     from projectors.surfaces import output
 
     if wait:
@@ -26,7 +26,7 @@ def tell(settings: Settings, memory: Memory, receipt: Receipt, wait: bool) -> No
     else:
         reason = "" if receipt.reason is None else f"  {output.printable(receipt.reason)}"
         output.line(f"{receipt.status}  {receipt.position}  {receipt.event_id}{reason}")
-    if receipt.status in _LOST:
+    if receipt.status in _NOT_BELIEVED:
         raise click.exceptions.Exit(1)
 
 

@@ -41,9 +41,9 @@ def rebuild(settings: Settings) -> None:
 @common
 @click.pass_obj
 def digest(settings: Settings, space: str | None) -> None:
-    """One hash over all that is remembered, and one for each space: equal wherever equal events were folded.
+    """One hash over all that is remembered, and one for each space: equal for equal memory, append times included.
 
-    With SPACE only its own.
+    A copy and an import keep them, events appended again do not. With SPACE only its own.
 
     \b
     Examples:

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from schemas import events as ev
+from schemas.errors import InvalidView
 from schemas.events import Value
 from schemas.times import LATEST
 from streams.belief import FOREVER, Claim, Run, contested, runs
 from streams.ports import Position
 from streams.rows import ClaimRow, Mark
-from streams.view import Judge, ResolvedView, Rule, View
+from streams.view import Judge, ResolvedView, Rule, View, refuse_unanswerable
 
 
 def fact(
@@ -113,6 +114,13 @@ def test_a_run_names_each_first_contender_once() -> None:
 def test_the_next_run_s_contender_is_not_of_this_one() -> None:
     first, second = runs([fact(0, 0), fact(1, 5, "B")], "one")
     assert [[(since, top.offset) for since, top in run.tops] for run in (first, second)] == [[(0, 0)], [(5, 1)]]
+
+
+def test_more_runs_than_small_integers() -> None:
+    found = runs([fact(number, number, "AB"[number % 2], actor="ab"[number % 2]) for number in range(800)], "one")
+    assert [(run.value, run.corroborations) for run in found] == [("A", 1), ("B", 1)] * 400
+    (run,) = runs([fact(number, number, actor=f"actor-{number}") for number in range(800)], "one")
+    assert run.corroborations == 800
 
 
 def test_a_claim_that_an_end_cut_before_it_began_corroborates_nothing() -> None:
@@ -241,6 +249,12 @@ def test_distrust_since_a_time_says_nothing_about_offsets() -> None:
     assert also.hides_all({"bad"}, 0)
 
 
+def test_the_event_that_distrusts_is_known() -> None:
+    since = judge(rule(9, ev.ActorDistrusted, since=5, about="bad", since_event=bytes(16)))
+    assert (since.distrust_of("bad"), since.distrust_of("good")) == (9, None)
+    assert judge(ever("bad"), ever("bad", 6)).distrust_of("bad") == 6
+
+
 def policy(offset: int, trust: str, actor: str = "user:admin", *, may_verify: bool = True) -> Rule:
     made = ev.PolicyRule(actors="*", starting_trust=trust, may_verify=may_verify)  # type: ignore[arg-type]
     return rule(offset, ev.PolicySet, actor, rules=(made,))
@@ -316,9 +330,17 @@ def test_a_declaration_of_another_slot_or_kind_says_nothing() -> None:
     assert declared.cardinality("org:o", "tag") == "many"
     assert declared.cardinality("org:o", "other") == "many"
     assert len(declared.declarations) == 2
+    # an entity without a colon has no kind, whatever its name
+    assert declared.cardinality("org", "tag") == "one"
 
 
 # -- views are values
+
+
+@pytest.mark.parametrize("view", [View(branch="a"), View(branch="z"), View(trust="a"), View(trust="z")], ids=repr)
+def test_no_other_branch_and_no_other_trust(view: View) -> None:
+    with pytest.raises(InvalidView):
+        refuse_unanswerable(view)
 
 
 @pytest.mark.parametrize("view", [View(), ResolvedView(Position(0, 1), 2)], ids=["View", "ResolvedView"])
