@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.errors import InvalidInput, StoreDamaged, StoreFull
+from schemas.errors import InvalidInput, LogRecreated, StoreDamaged, StoreFull
 from streams.answers import Info, PartitionInfo, SpaceInfo
 from streams.catchup import Follower
 from streams.digest import combined, digests
@@ -134,7 +134,7 @@ class Tending(Partitions):
         from streams.integrity import Problem
 
         with self._lock:
-            self._all_fresh()
+            self._check_open()
             problems: list[Problem] = []
             for follower in self._followers:
                 try:
@@ -175,9 +175,13 @@ class Tending(Partitions):
 
         from streams.integrity import fold_again, verify_log, verify_tables
 
+        with suppress(LogRecreated):
+            follower.refresh()
+        follower.open()  # where the log is another one, what was folded before says where it begins to be
         found = verify_log(self._log, follower.head, follower.rows, self._codec)
         if found is not None:
             return [found]
+        follower.refresh()
         self._tables_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self._tables_folder, prefix=VERIFY_PREFIX) as folder:
             lock = FileLock(Path(folder) / LOCK_NAME)  # says that the folder is in use, for as long as it is

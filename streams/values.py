@@ -31,12 +31,12 @@ def identity(value: Value | None) -> tuple[type, Value | None]:
 def normal_form(value: Value) -> str:
     """The text that all spellings of a value share.
 
-    Its text (JSON for what is no text, a whole double as a long); white space aside, without what is invisible
+    Its text (JSON for what is no text); white space aside, without what is invisible
     (categories Cc and Cf, and what else Unicode calls default ignorable); NFKC, casefolded, NFKC again; white space
     folded to single blanks and trimmed. Letters that merely look alike stay different.
     """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    if isinstance(value, float):
+        value += 0.0  # -0.0 is 0.0
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     text = _INVISIBLE.sub("", _SPACE.sub(" ", text))
     text = "".join(character for character in text if unicodedata.category(character) not in ("Cc", "Cf"))

@@ -72,8 +72,10 @@ def refuse_unanswerable(view: View) -> None:
         raise InvalidView(f"the space has no branch {view.branch!r}", hint="every space has main")
     if view.at_sha is not None:
         raise InvalidView("the log holds no commit graph, so nothing can be said at a commit", hint="leave at_sha out")
-    if isinstance(view.without_actors, str) or not isinstance(view.without_actors, Iterable):
-        raise InvalidView(f"without_actors must be several names, not {view.without_actors!r}", hint="('agent:x',)")
+    without: object = view.without_actors
+    if isinstance(without, str) or not isinstance(without, Iterable):
+        given = "one text" if isinstance(without, str) else repr(without)
+        raise InvalidView(f"without_actors must be several names, not {given}", hint="('agent:x',)")
 
 
 Standing = Literal[

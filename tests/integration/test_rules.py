@@ -226,7 +226,7 @@ def _forbid_and_allow(memory: Memory, entity: str, forbidden: Any, said: Any, fi
     if first == "tombstone":
         receipt = memory.remember(SPACE, entity, "employer", said)
         assert receipt.status == "blocked"
-        assert receipt.reason is None
+        assert str(receipt.reason).startswith("the value is forbidden since ")
     assert value_of(memory, entity=entity) is None
     assert memory.history(SPACE, entity, "employer") == []
     memory.allow(SPACE, entity, "employer", said)

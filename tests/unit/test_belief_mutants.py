@@ -14,6 +14,7 @@ from schemas.times import LATEST
 from streams.belief import FOREVER, Claim, Run, contested, runs
 from streams.ports import Position
 from streams.rows import ClaimRow, Mark
+from streams.values import normal_form
 from streams.view import Judge, ResolvedView, Rule, View, refuse_unanswerable
 
 
@@ -332,6 +333,31 @@ def test_a_declaration_of_another_slot_or_kind_says_nothing() -> None:
     assert len(declared.declarations) == 2
     # an entity without a colon has no kind, whatever its name
     assert declared.cardinality("org", "tag") == "one"
+
+
+def test_the_newest_declaration_that_counts_wins_and_one_for_the_kind_beats_it() -> None:
+    def declared(offset: int, cardinality: str, kind: str | None = None, actor: str = "user:admin") -> Rule:
+        return rule(offset, ev.SlotDeclared, actor, slot="tag", cardinality=cardinality, entity_kind=kind)
+
+    general = (declared(1, "many"), declared(2, "one"))
+    assert judge(*general).cardinality("user:u", "tag") == "one"
+    assert judge(*general, limit=1).cardinality("user:u", "tag") == "many"
+    assert judge(*general, declared(3, "many", actor="bad"), without_actors=("bad",)).cardinality("u", "tag") == "one"
+    assert judge(declared(1, "many", "user"), declared(2, "one")).cardinality("user:u", "tag") == "many"
+    assert judge(declared(1, "many", "user"), declared(2, "one", "user")).cardinality("user:u", "tag") == "one"
+    assert judge(declared(1, "one", "user"), declared(2, "many", "user")).cardinality("user:u", "tag") == "many"
+    assert judge(declared(1, "many"), declared(2, "one", "org")).cardinality("user:u", "tag") == "many"
+
+
+def test_declarations_come_by_offset_whatever_their_slots() -> None:
+    slots = ("b", "a", "b", "c", "a")
+    asked = judge(*(rule(n, ev.SlotDeclared, slot=slot, cardinality="many") for n, slot in enumerate(slots)), limit=3)
+    assert [one.slot for one in asked.declarations] == ["b", "a", "b", "c"]
+
+
+def test_zero_is_one_value_to_a_tombstone_whatever_its_sign() -> None:
+    assert normal_form(-0.0) == normal_form(0.0)
+    assert normal_form(-1.5) != normal_form(1.5)
 
 
 # -- views are values

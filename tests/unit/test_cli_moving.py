@@ -173,8 +173,8 @@ def test_doctor_mends_leftovers_unless_told_not_to(run: Run, store: str, tmp_pat
 
 
 def test_doctor_tells_what_is_wrong(run: Run, store: str) -> None:
-    def checks(name: str, *, repair: bool, timeout_s: float) -> Iterator[Check]:
-        assert (name, repair, timeout_s) == (store, True, 5)
+    def checks(name: str, *, repair: bool, busy_timeout_s: float) -> Iterator[Check]:
+        assert (name, repair, busy_timeout_s) == (store, True, 5)
         yield Check("store opens", "well", store)
         yield Check("tables open", "wrong", "a\x1bb")
 

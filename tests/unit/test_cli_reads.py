@@ -250,4 +250,4 @@ def test_every_event_type_takes_one_line(run: Run, tmp_path: Path) -> None:
     assert len(text.splitlines()) == 1 + len(others)
     assert "\u2028" not in text
     assert f"verified {ID}: seen" in text
-    assert 'ActorTrusted {"about":"agent:x"}' in text
+    assert "trusts agent:x again" in text

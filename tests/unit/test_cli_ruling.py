@@ -73,17 +73,17 @@ def test_a_forbidden_value_is_believed_in_no_spelling_until_it_is_allowed(run: R
     assert run("forbid", *named, " gLOBEX", "--reason", "asked", "--wait").stdout.startswith("applied  0:2")
     assert last_event(run)["reason"] == "asked"
     assert run(*GET).stdout == "Acme\n"
-    assert run("remember", *named, "GLOBEX", "--wait").stdout.startswith("blocked  0:3")
+    blocked = run("remember", *named, "GLOBEX", "--wait", code=1).stdout
+    assert blocked.startswith("blocked  0:3")
+    assert blocked.endswith("the value is forbidden since 0:2; allow lifts that\n")
     assert document(run("allow", *named, "Globex", "--json"))["status"] == "accepted"
     assert run(*GET).stdout == "GLOBEX\n"
 
 
 def test_a_value_may_be_forbidden_before_anyone_says_it(run: Run) -> None:
     run("forbid", SPACE, ALICE, "seats", "--json-value", "42")
-    assert (
-        document(run("remember", SPACE, ALICE, "seats", "42", "--json-value", "--wait", "--json"))["status"]
-        == "blocked"
-    )
+    words = ("remember", SPACE, ALICE, "seats", "42", "--json-value", "--wait", "--json")
+    assert document(run(*words, code=1))["status"] == "blocked"
 
 
 @pytest.mark.parametrize("command", ["forbid", "allow"])
