@@ -137,6 +137,41 @@ class Store(RuleBasedStateMachine):
                 with pytest.raises(InvalidEvent, match="no fact and no end"):
                     self.memories[which].forget(SPACE, event_id=_text(target.event_id), actor=actor)
 
+    @rule(
+        which=_which, verb=st.sampled_from(("forbid", "allow", "declare", "policy", "distrust", "trust")),
+        entity=_entity, slot=_slot, value=_value, actor=_actor, about=_actor,
+        cardinality=st.sampled_from(("one", "many")), starting=st.sampled_from(("candidate", "verified", "rejected")),
+    )  # fmt: skip
+    def rule_what_counts(
+        self, which: int, verb: str, entity: str, slot: str, value: Any, actor: str, about: str, cardinality: Any,
+        starting: Any,
+    ) -> None:  # fmt: skip
+        memory = self.memories[which]
+        match verb:
+            case "forbid" | "allow":
+                receipt = getattr(memory, verb)(SPACE, entity, slot, value, actor=actor)
+            case "declare":
+                receipt = memory.declare(SPACE, slot, cardinality=cardinality, actor=actor)
+            case "policy":
+                made = {"actors": about, "starting_trust": starting, "may_verify": cardinality == "one"}
+                receipt = memory.policy(SPACE, [made], actor=actor)
+            case _:
+                receipt = getattr(memory, verb)(SPACE, about, actor=actor)
+        self.check_receipt(memory, receipt)
+
+    @rule(
+        which=_which,
+        back=st.integers(0, 5),
+        verdict=st.sampled_from(("candidate", "verified", "rejected")),
+        actor=_actor,
+    )
+    def review(self, which: int, back: int, verdict: Any, actor: str) -> None:
+        self.follow()
+        claims = [one.event for one in self.oracle.entries if isinstance(one.event, ev.FactAsserted | ev.FactEnded)]
+        if claims:
+            target = _text(claims[-1 - back % len(claims)].event_id)
+            self.check_receipt(self.memories[which], self.memories[which].review(SPACE, target, verdict, actor=actor))
+
     @rule(which=_which, session=_session, actor=_actor)
     def observe(self, which: int, session: str | None, actor: str) -> None:
         receipt = self.memories[which].observe(SPACE, "user", "hello", session=session, actor=actor)
@@ -177,9 +212,10 @@ class Store(RuleBasedStateMachine):
         fate = self.oracle.fates[offset]
         wanted = {"counts": "applied", "refused": "quarantined"}.get(fate, fate)
         event = next((entry.event for entry in self.oracle.entries if entry.offset == offset), None)
-        if isinstance(event, ev.FactAsserted):
+        if event is not None:
             through = self.oracle.through(Lens(offset, 0))
-            if through.forbidden(event.entity, event.slot, event.value):
+            covered = isinstance(event, ev.FactAsserted) and through.forbidden(event.entity, event.slot, event.value)
+            if covered or all(entry.offset != offset for entry in through.visible):
                 wanted = "blocked"
         assert receipt.status in (wanted, "accepted")
         assert memory.wait(receipt).status == wanted
@@ -234,6 +270,24 @@ class Store(RuleBasedStateMachine):
         told = [one.event for one in memory.timeline(SPACE, view=view)]
         assert told == [entry.event for entry in self.oracle.through(lens).visible]
 
+    @rule(which=_which, offsets=st.tuples(st.integers(-1, 40), st.integers(-1, 40)), step=st.integers(-1, 9))
+    def compare(self, which: int, offsets: tuple[int, int], step: int) -> None:
+        """diff is what asking every slot through both views finds, and explain gives the same answer as get."""
+        memory, end = self.memories[which], self.log.end(0)
+        at = instant(BASE + step * STEP)
+        views = [View(as_of=min(offset, end - 1), valid_at=at) for offset in offsets]
+        named = [(entity, slot) for entity in ENTITIES for slot in SLOTS]
+        answers = [{name: memory.get(SPACE, *name, view) for name in named} for view in views]
+        found = {(one.entity, one.slot): (one.before, one.after) for one in memory.diff(SPACE, *views)}
+        wanted = {
+            name: (answers[0][name], answers[1][name])
+            for name in named
+            if _kept(answers[0][name]) != _kept(answers[1][name])
+        }
+        assert found == wanted
+        for name in named:
+            assert memory.explain(SPACE, *name, views[0]).answer == answers[0][name]
+
     def check_unanswerable(self, as_of: Any) -> None:
         """Only what is past the end of the log, or in the future."""
         if isinstance(as_of, int):
@@ -263,8 +317,13 @@ class Store(RuleBasedStateMachine):
         assert self.memories[0].digest() == self.memories[1].digest()
 
 
-def _text(identity: bytes) -> str:
+def _kept(answer: Any) -> list[str]:
+    """What of an answer makes a difference: its values, with their types, and their trust."""
+    beliefs = answer if isinstance(answer, list) else [] if answer is None else [answer]
+    return sorted(f"{type(one.value).__name__} {one.value!r} {one.trust}" for one in beliefs)
 
+
+def _text(identity: bytes) -> str:
     return str(UUID(bytes=identity))
 
 
