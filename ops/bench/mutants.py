@@ -71,6 +71,12 @@ _SAME_LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     ),
     "streams/view.py": (
         ('self._least_is_verified = resolved.trust == "verified"', "==", ">=", "of the two, `candidate` sorts first"),
+        (
+            'rule.starting_trust == "verified" and any(fnmatchcase(actor, rule.actors) for actor in actors)',
+            "==",
+            ">=",
+            "of the three, `verified` sorts last",
+        ),
         ('if trust == "candidate" and self._least_is_verified:', "==", "<=", "of the three, `candidate` sorts first"),
     ),
 }
