@@ -377,6 +377,12 @@ def test_a_view_is_a_frozen_value_without_room_for_more(view: View | ResolvedVie
         view.trust = "verified"  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(("given", "said"), [("agent:x", "not one text"), (7, "not 7")])
+def test_actors_left_out_are_several_names(given: Any, said: str) -> None:
+    with pytest.raises(InvalidView, match=said):
+        refuse_unanswerable(View(without_actors=given))
+
+
 def test_a_resolved_view_keeps_every_part() -> None:
     resolved = ResolvedView(Position(3, 5), 7, "branch", "verified", ("a", "b"))
     view = resolved.view()
