@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from strategies import examples
 
 from schemas import events as ev
 from streams import hot
@@ -17,7 +16,6 @@ from streams.ports import Position
 from streams.rows import ClaimRow, Mark
 from streams.view import STANDS, Judge, ResolvedView, Rule
 
-EXAMPLES = int(os.environ.get("SLOTLOG_PROPERTY_EXAMPLES", "300"))
 ACTORS = ("agent:a", "agent:b", "user:c")
 VALUES = ("x", "y", 1, True)
 
@@ -61,7 +59,7 @@ def made(rows: list[tuple[tuple[int, int], ClaimRow]], grow: bool) -> HotSlot:
     return slot
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(300)
 @given(
     st.lists(claims, min_size=1, max_size=14),
     st.lists(st.booleans(), min_size=1, max_size=3),
