@@ -159,10 +159,6 @@ def quarantine() -> Span:
     return under(b"Q")
 
 
-def checkpoints() -> Span:
-    return under(b"C")
-
-
 def families_of(space_name: str) -> tuple[Span, ...]:
     """Everything that belongs to one space, for the digest."""
     name = text(space_name)
