@@ -8,7 +8,9 @@
     ├── UndecodableEvent        the bytes are no event of ours
     ├── Unavailable             ask again later
     │   ├── StoreBusy           another process holds it; the text says which
-    │   └── LogUnreachable      the broker does not answer
+    │   ├── LogUnreachable      the broker does not answer
+    │   ├── NotServing          nobody answers for that partition at the moment
+    │   └── NotReached          the tables did not reach an offset in time
     ├── StoreFull               make room, then repeat; nothing was half-written
     ├── LogChanged              the log is not the one the tables were made from
     │   ├── LogTruncated        events the tables know are gone, or never came
@@ -67,6 +69,18 @@ class StoreBusy(Unavailable):
 
 class LogUnreachable(Unavailable):
     """The broker did not answer in time."""
+
+
+class NotServing(Unavailable):
+    """No worker is known to answer for that partition at the moment: it is being handed over or caught up."""
+
+
+class NotReached(Unavailable):
+    """The tables did not reach the offset asked for in time. `reached` is the position they had reached, as P:OFFSET."""
+
+    def __init__(self, message: str, *, reached: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.reached = reached
 
 
 class StoreFull(SlotlogError):

@@ -8,7 +8,7 @@ nobody.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from schemas.codec import Codec
@@ -27,7 +27,7 @@ from streams.view import Rules
 TAIL_MAX_EVENTS = 2_000
 FLUSH_INTERVAL_S = 1.0
 SUMMARY_FAMILIES = b"PLN"
-REMEMBERED_ROWS_MAX = 200_000
+REMEMBERED_ROWS_MAX = 50_000
 
 Progress = Callable[[int, int], None]
 """Called with the next offset and the end after each batch of a catch-up."""
@@ -45,14 +45,29 @@ class Follower:
     does not hold them looks again every TAIL_MAX_EVENTS, for newer flushed rows or a chance to take them.
     """
 
-    def __init__(self, log: Log, partition: int, folder: Path, codec: Codec, *, hold: bool) -> None:
+    def __init__(
+        self,
+        log: Log,
+        partition: int,
+        folder: Path,
+        codec: Codec,
+        *,
+        hold: bool,
+        flush_events: int = TAIL_MAX_EVENTS,
+        flush_interval_s: float = FLUSH_INTERVAL_S,
+    ) -> None:
+        """What was folded becomes durable after `flush_events` or `flush_interval_s`, whichever comes first; a crash
+        before that costs reading so much again."""
         self._log = log
         self._partition = partition
         self._folder = folder
         self._codec = codec
         self._hold = hold
+        self._flush_events = flush_events
+        self._flush_interval_s = flush_interval_s
         self._tables: Tables | None = None
         self._overlay: Overlay | None = None
+        self._remembered: Remembered | None = None
         self._lock: FileLock | None = None
         self._opened = False
         self._reopen_at = 0
@@ -101,6 +116,67 @@ class Follower:
             self._let_go(flush=False)
             raise
 
+    def take(self) -> None:
+        """Open the tables for writing and compare their head with the log, without folding on.
+
+        Raises:
+            StoreBusy: another process has them.
+            LogChanged: they were not made from this log, or from more of it than there is.
+        """
+        if self.holding:
+            return
+        self.close()
+        try:
+            if not self._take():
+                self._lock_folder()  # says who has them
+                raise StoreBusy(f"the tables in {self._folder} were held by another process", hint="try again")
+            self._opened = True
+        except BaseException:
+            self._let_go(flush=False)
+            raise
+
+    def batches(self, end: int) -> Iterator[Batch]:
+        """What is to be folded next, up to offset `end`, exclusive. The first batch begins with the record folded last,
+        when it is still there, and it must be the same.
+
+        Raises:
+            LogTruncated: the log ends before what was folded.
+            LogRecreated: the record folded last is another one.
+        """
+        if end < self.head.next_offset:
+            raise LogTruncated(
+                f"the log of partition {self._partition} ends at offset {end}, and the tables have read up to "
+                f"{self.head.next_offset}",
+                hint="restore the log from its archive; if the loss is accepted, delete the tables' folder "
+                f"{self._folder} and they are folded again from what is left",
+            )
+        start, again = self.head.next_offset, self.head.last_offset
+        if 0 <= again >= self._log.start(self._partition):
+            start = again
+        for batch in self._log.read(self._partition, start, end):
+            if start == again:
+                self._check_same_log(batch)
+                start = self.head.next_offset
+            yield batch
+
+    def fold(self, batch: Batch) -> None:
+        """Fold one batch, which must begin at or before the next offset. On an error nothing of it is there, and the
+        tables are let go of.
+
+        Raises:
+            StoreFull: no room.
+        """
+        try:
+            self._fold(batch)
+        except BaseException:
+            self._let_go(flush=False)
+            raise
+
+    def flush_when_due(self) -> None:
+        """`flush`, when enough was folded or enough time has passed."""
+        if self._unflushed >= self._flush_events or time.monotonic() - self._flushed_at >= self._flush_interval_s:
+            self.flush()
+
     def flush(self) -> None:
         """Make what was folded durable and visible to those who open the tables to read."""
         if self.holding and self._unflushed:
@@ -122,6 +198,7 @@ class Follower:
             tables.remove(fresh)
             tables.remove(old)
             self._tables, self._overlay, self.head = Tables.open_to_write(fresh), None, self._fresh_head()
+            self._remember()
             self._fold_to(self._log.end(self._partition), progress)
             self._tables.close()
             if self._folder.exists():
@@ -140,11 +217,11 @@ class Follower:
     def leave_to_parent(self) -> None:
         """In a child that was forked: what the parent holds is its own, and can't even be closed here."""
         _left_by_fork.append((self._tables, self._lock))
-        self._tables = self._overlay = self._lock = None
+        self._tables = self._overlay = self._remembered = self._lock = None
         self._let_go(flush=False)
 
     def _let_go(self, *, flush: bool) -> None:
-        opened, self._tables, self._overlay = self._tables, None, None
+        opened, self._tables, self._overlay, self._remembered = self._tables, None, None, None
         self._opened, self._unflushed = False, 0
         self._hot.clear()
         self._rules.clear()
@@ -163,17 +240,9 @@ class Follower:
             self._open(end)
             self._opened = True
             end = self._log.end(self._partition)  # the tables' holder may have folded more since it was asked
-        if end < self.head.next_offset:
-            raise LogTruncated(
-                f"the log of partition {self._partition} ends at offset {end}, and the tables have read up to "
-                f"{self.head.next_offset}",
-                hint="restore the log from its archive; if the loss is accepted, delete the tables' folder "
-                f"{self._folder} and they are folded again from what is left",
-            )
-        if end > self.head.next_offset:
+        if end != self.head.next_offset:
             self._fold_to(end, progress)
-        if self._unflushed >= TAIL_MAX_EVENTS or time.monotonic() - self._flushed_at >= FLUSH_INTERVAL_S:
-            self.flush()
+        self.flush_when_due()
 
     def _fresh_head(self) -> Head:
         return Head(self._log.identity, self._partition, self._log.partitions)
@@ -205,8 +274,13 @@ class Follower:
             self._tables = Tables.open_to_write(self._folder)
         self.head = self._fresh_head() if head is None else self._checked(head)
         self._overlay = None
+        self._remember()
         self._flushed_at = time.monotonic()
         return True
+
+    def _remember(self) -> None:
+        assert self._tables is not None
+        self._remembered = Remembered(self._tables, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
 
     def _check_same_log(self, batch: Batch) -> None:
         """The record read last must still be the one that it was."""
@@ -257,27 +331,26 @@ class Follower:
         return head
 
     def _fold_to(self, end: int, progress: Progress | None) -> None:
-        remembered = Remembered(self.rows, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
-        start, again = self.head.next_offset, self.head.last_offset
-        if 0 <= again >= self._log.start(self._partition):
-            start = again
-        for batch in self._log.read(self._partition, start, end):
-            if start == again:
-                self._check_same_log(batch)
-                start = self.head.next_offset
-            rows = Overlay(remembered)
-            head = fold(batch, rows, self.head, self._codec)
-            if self._overlay is not None:
-                self._overlay.update(rows.writes)
-            else:
-                assert self._tables is not None
-                self._tables.write(rows.writes)
-                remembered.keep(rows.writes)
-                self._unflushed += len(batch.records)
-            self._tell_hot(rows.writes)
-            self.head = head
+        for batch in self.batches(end):
+            self._fold(batch)
             if progress is not None:
                 progress(self.head.next_offset, end)
+
+    def _fold(self, batch: Batch) -> None:
+        if self._overlay is not None:
+            rows = Overlay(self._overlay)
+            head = fold(batch, rows, self.head, self._codec)
+            self._overlay.update(rows.writes)
+        else:
+            assert self._tables is not None
+            assert self._remembered is not None
+            rows = Overlay(self._remembered)
+            head = fold(batch, rows, self.head, self._codec)
+            self._tables.write(rows.writes)
+            self._remembered.keep(rows.writes)
+            self._unflushed += len(batch.records)
+        self._tell_hot(rows.writes)
+        self.head = head
 
 
 def _head_of(opened: Tables) -> Head | None:

@@ -16,9 +16,17 @@ from contextlib import contextmanager
 from operator import methodcaller
 from typing import Any, NamedTuple, TypeVar, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka import Message as KafkaMessage
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, TopicDescription
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, TopicDescription
 
 from schemas.errors import (
     InvalidInput,
@@ -142,6 +150,7 @@ class _Clients:
         self.readers: list[Consumer] = []
         self.short_readers: list[Consumer] = []
         self.watermarks: list[Consumer] = []
+        self.admin: AdminClient | None = None
 
 
 class KafkaLog:
@@ -228,6 +237,29 @@ class KafkaLog:
         """The last stable offset: from there on lies a transaction still open, or nothing yet."""
         return self._watermarks(partition)[1]
 
+    def ends(self) -> list[int]:
+        """`end` of every partition, asked for in one request.
+
+        Raises:
+            LogUnreachable: no answer within `timeout_s`.
+        """
+        clients = self._use()
+        with clients.lock:
+            if clients.admin is None:
+                clients.admin = _admin(self._bootstrap, self._config)
+            admin = clients.admin
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        request = admin.list_offsets(
+            {TopicPartition(self._topic, partition): latest for partition in range(self.partitions)},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=self._timeout_s,
+        )
+        found = {
+            one.partition: _result(answer, f"ask where {self._topic} ends", self._bootstrap, self._timeout_s).offset
+            for one, answer in request.items()
+        }
+        return [found[partition] for partition in range(self.partitions)]
+
     def read(self, partition: int, start: int, end: int | None = None) -> Iterator[Batch]:
         """Batches of up to 5,000 records. See `Log.read`; an `end` past the log's end as of this call means that.
 
@@ -260,6 +292,7 @@ class KafkaLog:
             return
         with clients.lock:
             producer, clients.producer = clients.producer, None
+            clients.admin = None
             consumers = clients.readers + clients.short_readers + clients.watermarks
             clients.readers.clear()
             clients.short_readers.clear()

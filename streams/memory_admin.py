@@ -14,6 +14,7 @@ from streams.answers import Info, PartitionInfo, SpaceInfo
 from streams.catchup import Follower
 from streams.digest import combined, digests
 from streams.file_lock import FileLock
+from streams.memory import Memory
 from streams.partitions import Partitions
 
 if TYPE_CHECKING:
@@ -25,27 +26,27 @@ VERIFY_PREFIX, LOCK_NAME = "verify-", "lock"
 """How a second fold's folder is named, beside the tables, and the lock in it while it is in use."""
 
 
-class Tending(Partitions):
-    """Administrative verbs of `Memory`."""
+class Tending(Partitions, Memory):
+    """Administrative verbs of `Memory`, on the log itself."""
 
     def digest(self) -> tuple[str, dict[str, str]]:
-        """(one hash over everything, space to hash): equal for equal memory, wherever it was folded."""
-        with self._lock:
-            self._all_fresh()
-            return self._digest()
+        with self._all_locked() as followers:
+            spaces: dict[str, str] = {}
+            for follower in followers:
+                spaces.update(digests(follower.rows))
+            return combined(spaces), dict(sorted(spaces.items()))
 
     def info(self) -> Info:
-        """What the store holds, as of now."""
-        with self._lock:
+        with self._all_locked() as followers:
             spaces = [
                 SpaceInfo(name, row.events, reads.position(row.first_offset), reads.position(row.last_offset))
-                for reads in self._all_fresh()
+                for reads in (follower.reads for follower in followers)
                 for name, row in reads.spaces()
             ]
             partitions = tuple(
                 PartitionInfo(
                     head.partition,
-                    self._log.start(head.partition),
+                    self._first(head.partition),
                     head.next_offset,
                     head.applied,
                     head.duplicates,
@@ -53,7 +54,7 @@ class Tending(Partitions):
                     head.chain.hex(),
                     follower.holding,
                 )
-                for follower in self._followers
+                for follower in followers
                 for head in (follower.head,)
             )
             return Info(
@@ -61,25 +62,14 @@ class Tending(Partitions):
             )
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Fold the whole log again into fresh tables and put them in the place of the old ones.
-
-        Args:
-            progress: called with the next offset and the end, after each batch of each partition.
-
-        Raises:
-            StoreBusy: another process holds the tables.
-        """
         with self._lock:
             self._check_open()
             for follower in self._followers:
                 follower.rebuild(progress)
 
-    def copy(self, target: Tending, progress: Progress | None = None) -> Transferred:
-        """Copy every event to another store, which may have events already and another number of partitions.
-
-        Append times and what is quarantined stay as they are. Doing it twice changes nothing, so after an interruption
-        it may simply be done again.
-        """
+    def copy(self, target: Memory, progress: Progress | None = None) -> Transferred:
+        if not isinstance(target, Tending):
+            raise InvalidInput("a copy goes to a folder or to kafka://…, not through an HTTP API")
         if target._log.identity == self._log.identity:
             raise InvalidInput("a store can't be copied onto itself")
         first, second = sorted((self, target), key=lambda one: one._log.identity)  # in one order, whoever copies
@@ -87,10 +77,6 @@ class Tending(Partitions):
             return target._take_in(self._outgoing(), progress)
 
     def export(self, path: str | Path, progress: Progress | None = None) -> int:
-        """Write every event to an archive, an Avro container file with a checksum chain; returns how many there were.
-
-        The file is there whole or not at all.
-        """
         from schemas.archive import write_archive
 
         final = Path(path)
@@ -114,11 +100,6 @@ class Tending(Partitions):
         return count
 
     def import_(self, path: str | Path, progress: Progress | None = None) -> Transferred:
-        """Append what an archive holds and this store does not. Importing twice changes nothing.
-
-        Raises:
-            StoreDamaged: the archive is damaged or cut off; nothing of it was appended.
-        """
         from schemas.archive import read_archive
 
         for _ in read_archive(Path(path)):
@@ -127,10 +108,6 @@ class Tending(Partitions):
             return self._take_in(read_archive(Path(path)), progress)
 
     def verify(self) -> list[Problem]:
-        """Read the whole log again and compare it with what was folded, byte for byte; what differs is named.
-
-        Finds an edit, a gap, a change of order, an insertion and a cut, and tables that were altered by hand.
-        """
         from streams.integrity import Problem
 
         with self._lock:
@@ -144,8 +121,6 @@ class Tending(Partitions):
             return problems
 
     def vouched(self) -> tuple[int, int]:
-        """(offsets that an earlier fold vouches for, offsets in all). `verify` can't find an edit of a record that
-        nobody had folded into tables before; asked first, this says how much of the log that is."""
         with self._lock:
             self._check_open()
             for follower in self._followers:
@@ -154,21 +129,13 @@ class Tending(Partitions):
             return sum(follower.head.next_offset for follower in self._followers), sum(ends)
 
     def flaws(self) -> list[str]:
-        """What the log's own storage finds wrong: a damaged file, a folder open to others, a setting of the topic."""
         with self._lock:
             self._check_open()
             return self._log.flaws()
 
     @property
     def tables_folder(self) -> Path:
-        """Where the tables are kept. They are derived: deleting it costs a rebuild and loses nothing."""
         return self._tables_folder
-
-    def _digest(self) -> tuple[str, dict[str, str]]:
-        spaces: dict[str, str] = {}
-        for follower in self._followers:
-            spaces.update(digests(follower.rows))
-        return combined(spaces), dict(sorted(spaces.items()))
 
     def _verify(self, follower: Follower) -> list[Problem]:
         from tempfile import TemporaryDirectory

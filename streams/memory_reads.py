@@ -14,6 +14,7 @@ from schemas.jsonform import parse_id
 from schemas.times import Micros, micros
 from streams import clock
 from streams.answers import Answer, Belief, Change, Known, Quarantined, Recorded, Session
+from streams.memory import Memory, Point
 from streams.partitions import Partitions
 from streams.ports import Position
 from streams.reads import Bounds, Reads
@@ -25,96 +26,71 @@ if TYPE_CHECKING:
     from streams.explain import Explanation
     from streams.inference import SlotSchema
 
-Point = int | Position | datetime
 _PAGE_EVENTS = 500
 
 
-class Reading(Partitions):
-    """Reading verbs of `Memory`."""
+class Reading(Partitions, Memory):
+    """Reading verbs of `Memory`, from the tables and the log."""
 
     def get(self, space: str, entity: str, slot: str, view: View = View()) -> Answer:
-        """What is believed of entity:slot: a Belief or None; a list for a slot declared to hold many.
-
-        Raises:
-            InvalidView: the view can't be answered on this log.
-        """
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.get(space, entity, slot, resolved)
 
     def entity(self, space: str, entity: str, view: View = View()) -> dict[str, Belief | list[Belief]]:
-        """Every slot of the entity of which anything is believed, in the order of their names."""
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.entity(space, entity, resolved)
 
     def history(self, space: str, entity: str, slot: str, view: View = View()) -> list[Belief]:
-        """The slot's beliefs along valid time, ascending, as known at the view's offset; each with what ended it."""
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.history(space, entity, slot, resolved)
 
     def changes(self, space: str, entity: str, slot: str, view: View = View()) -> list[Change]:
-        """How the answer for the view's instant changed along offsets, ascending, up to the view's offset."""
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.changes(space, entity, slot, resolved)
 
     def explain(self, space: str, entity: str, slot: str, view: View = View()) -> Explanation:
-        """Why the slot answers as it does: every claim about it with its event, what was said of it and its outcome."""
         from streams.explain import explain
 
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return explain(reads, space, entity, slot, resolved)
 
     def diff(self, space: str, view_a: View, view_b: View = View()) -> list[Difference]:
-        """Slots whose answers through the two views differ in value or trust, by entity, then slot."""
         from streams.compare import diff
 
-        with self._lock:
+        with self._locked(space):
             now = clock.now_micros()
             _, first = self._resolved(space, view_a, now)
             reads, second = self._resolved(space, view_b, now)
             return diff(reads, space, first, second)
 
     def schema(self, space: str, view: View = View()) -> list[SlotSchema]:
-        """Every slot by name: inferred types, counts, what is declared, and a suggested cardinality with evidence."""
         from streams.inference import schema
 
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return schema(reads, space, resolved)
 
     def policy_in_force(self, space: str, view: View = View()) -> tuple[PolicyRule, ...]:
-        """The rules of the trust policy that counts through the view, in order; empty when there is none."""
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.judge(space, resolved).policy
 
     def declarations(self, space: str, view: View = View()) -> list[SlotDeclared]:
-        """Every declaration of a slot that counts through the view, in the order they were made."""
-        with self._lock:
+        with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.judge(space, resolved).declarations
 
     def event(self, space: str, event_id: UUID | str) -> Recorded:
-        """The event with this id, with its place and append time.
-
-        Raises:
-            NotFound: the space has none that counts.
-        """
-        with self._lock:
+        with self._locked(space):
             return self._fresh(space).event(space, parse_id(event_id))
 
     def known_at(self, space: str, event_id: UUID | str) -> Known:
-        """What whoever wrote this event could know: the view up to the newest event they had been shown (`seen`), at
-        the event's own append time. Where `seen` is missing, up to the event before it, marked as assumed.
-
-        Raises:
-            NotFound: the space has no such event.
-        """
-        with self._lock:
+        with self._locked(space):
             reads = self._fresh(space)
             recorded = reads.event(space, parse_id(event_id))
             seen = None if recorded.event.seen is None else reads.find(space, recorded.event.seen)
@@ -125,25 +101,14 @@ class Reading(Partitions):
     def timeline(
         self, space: str, entity: str | None = None, slot: str | None = None, view: View = View()
     ) -> Iterator[Recorded]:
-        """Every event of the space that counts through the view, ascending; of one entity or slot if named."""
-        with self._lock:
+        with self._locked(space):
             _, resolved = self._resolved(space, view)
         return self._timeline(space, entity, slot, resolved)
 
     def replay(
         self, space: str, session: str | None = None, start: Point | None = None, end: Point | None = None
     ) -> Iterator[Recorded]:
-        """Events of the space, or of one session, read again from the log in order.
-
-        Args:
-            start: where to begin, inclusive: an offset, a Position, or a time (the first event from then on).
-            end: where to stop, exclusive, likewise. Default: the end of the log as of this call.
-
-        Raises:
-            NotFound: the space knows no such session.
-            InvalidView: a point names another partition.
-        """
-        with self._lock:
+        with self._locked(space):
             reads = self._fresh(space)
             follower = self._follower(space)
             first = 0 if start is None else self._offset_of_point(space, reads, start)
@@ -155,33 +120,36 @@ class Reading(Partitions):
                 first = max(first, reads.session(space, session).first.offset)
 
         def current() -> Reads:
-            with self._lock:
+            with self._locked(space):
                 return self._fresh(space)
 
         if session is None:
-            first = max(first, self._log.start(partition))
+            first = max(first, self._first(partition))
             return replay_space(self._log, partition, current, self._codec, space, first, stop)
         return replay_session(self._log, partition, current, self._codec, space, session, first, stop)
 
     def resolve(self, space: str, view: View = View()) -> ResolvedView:
-        """What `view` means for the space now; asking through it gives the same answers for ever."""
-        with self._lock:
+        with self._locked(space):
             return self._resolved(space, view)[1]
 
+    def reached(self, space: str) -> Position:
+        with self._locked(space):
+            self._fresh(space)
+            head = self._follower(space).head
+            return Position(head.partition, head.next_offset - 1)
+
     def sessions(self, space: str) -> list[Session]:
-        """Every session of the space, in the order of their first events."""
-        with self._lock:
+        with self._locked(space):
             return sorted(self._fresh(space).sessions(space), key=lambda session: session.first)
 
     def quarantined(self) -> list[Quarantined]:
-        """Every record of the log that does not count, with the reason; by position."""
-        with self._lock:
-            return [one for partition in self._all_fresh() for one in partition.quarantined()]
+        with self._all_locked() as followers:
+            return [one for follower in followers for one in follower.reads.quarantined()]
 
     def _timeline(self, space: str, entity: str | None, slot: str | None, resolved: ResolvedView) -> Iterator[Recorded]:
         start = 0
         while True:
-            with self._lock:
+            with self._locked(space):
                 page = list(islice(self._fresh(space).timeline(space, resolved, start, entity, slot), _PAGE_EVENTS))
             yield from page
             if len(page) < _PAGE_EVENTS:
@@ -204,7 +172,7 @@ class Reading(Partitions):
         refuse_unanswerable(view)
         reads = self._fresh(space)
         head = self._follower(space).head
-        first = 0 if view.as_of is None else self._log.start(head.partition)
+        first = 0 if view.as_of is None else self._first(head.partition)
         resolved = reads.resolve(
             space, view, Bounds(first, head.next_offset, clock.now_micros() if now is None else now)
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from schemas.checks import MAX_EVENT_BYTES, check_space
-from schemas.errors import InvalidInput, SlotlogError, StoreClosed
+from schemas.checks import check_space
+from schemas.errors import SlotlogError, StoreClosed
 from streams.catchup import Follower
+from streams.making import Making
 from streams.reads import Reads
 from streams.stores import open_store
 
@@ -18,22 +20,19 @@ KEEP_UP_INTERVAL_S = 1.0
 
 
 class Partitions:
-    """What the verbs of `Memory` share. Everything that touches the rows holds `_lock`."""
+    """What the verbs of `Memory` share. Everything that touches the rows of a space holds `_locked(space)`."""
 
     def __init__(
         self, store: str | Path, *, actor: str | None, hold: bool, create: bool, max_value_bytes: int, timeout_s: float
     ) -> None:
-        if not 0 < max_value_bytes <= MAX_EVENT_BYTES:
-            raise InvalidInput(f"max_value_bytes is {max_value_bytes:,}, and may be 1 to {MAX_EVENT_BYTES:,}")
+        self._seen: dict[str, tuple[int, bytes | None]] = {}
+        self._making = Making(actor, self._seen, max_value_bytes)
         opened = open_store(store, create=create, timeout_s=timeout_s)
         self._store, self._log, self._codec = opened.name, opened.log, opened.codec
-        self._actor = (os.environ.get("SLOTLOG_ACTOR") or _login()) if actor is None else actor
-        self._max_value_bytes = max_value_bytes
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._closed = threading.Event()
         self._keeper: threading.Thread | None = None
-        self._seen: dict[str, tuple[int, bytes | None]] = {}
         self._tables_folder = opened.tables
         self._followers = [
             Follower(self._log, partition, opened.tables / f"p{partition}", self._codec, hold=hold)
@@ -54,6 +53,19 @@ class Partitions:
                 self._log.close()
         if self._keeper is not None:
             self._keeper.join()
+
+    def _locked(self, space: str) -> AbstractContextManager[object]:
+        """What is held while the rows of the space's partition are touched. It may be entered again by its holder."""
+        self._mind_fork()
+        return self._lock
+
+    @contextmanager
+    def _all_locked(self) -> Iterator[Sequence[Follower]]:
+        """Every partition that is answered for, held, and brought to the end of the log."""
+        self._mind_fork()
+        with self._lock:
+            self._all_fresh()
+            yield self._followers
 
     def _fresh(self, space: str) -> Reads:
         """Reads of the space's partition, brought to the end of the log."""
@@ -77,6 +89,10 @@ class Partitions:
     def _current(self, space: str) -> Reads:
         """Reads of the space's partition, as of its last refresh."""
         return self._follower(space).reads
+
+    def _first(self, partition: int) -> int:
+        """Offset of the first record that the log still has."""
+        return self._log.start(partition)
 
     def _follower(self, space: str) -> Follower:
         return self._followers[self._log.partition_of(space.encode())]
@@ -121,12 +137,3 @@ def _keep_up(holder: weakref.ref[Partitions], closed: threading.Event) -> None:
         if partitions is None or closed.is_set() or not partitions._fold_held():
             return
         del partitions
-
-
-def _login() -> str:
-    import getpass
-
-    try:
-        return f"user:{getpass.getuser()}"
-    except (KeyError, OSError):  # a user id without a name, as in many containers
-        return f"user:{os.getuid()}"

@@ -1,4 +1,4 @@
-"""What streams needs from outside, as small protocols: a log to append to and to read.
+"""What streams needs from outside, as small protocols: a log to append to and to read, and who answers for what.
 
 Both logs hold the same bytes and are held to the same contract (`tests/contract/test_log.py`).
 """
@@ -6,7 +6,10 @@ Both logs hold the same bytes and are held to the same contract (`tests/contract
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from streams.status import WorkerStatus
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -109,3 +112,23 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Release files and connections. Twice is harmless."""
+
+
+class Fleet(Protocol):
+    """Who answers for a space: what the web application asks of the process it runs in."""
+
+    def elsewhere(self, space: str) -> str | None:
+        """Base URL of the worker to ask about `space`; None when it is this process.
+
+        Raises:
+            NotServing: nobody is known to answer for it at the moment.
+        """
+
+    def others(self) -> Sequence[str]:
+        """Base URLs of all other workers."""
+
+    def status(self) -> WorkerStatus:
+        """What this process says of itself. May read tables: call it in a thread."""
+
+    async def changed(self, space: str, timeout_s: float) -> None:
+        """Return when the space's partition may have moved on, and after `timeout_s` at the latest."""

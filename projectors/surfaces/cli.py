@@ -33,6 +33,7 @@ SECTIONS = {
         **dict.fromkeys(("rebuild", "digest", "quarantine", "topic"), "tending"),
     },
     "Move": dict.fromkeys(("copy", "export", "import"), "moving"),
+    "Fleet": {**dict.fromkeys(("serve", "workers"), "serving"), "worker": "working"},
     "Begin": {"demo": "demo", "completion": "completing"},
 }
 """Every command, in the order in which they are shown, and the module beside this one that has it under its name."""
@@ -207,3 +208,7 @@ def main(context: click.Context) -> None:
     context.ensure_object(Settings)
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
+
+
+if __name__ == "__main__":
+    main()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from schemas import events as ev
-from schemas.jsonform import to_json
 from schemas.times import Micros, instant, micros, rfc3339
-from streams import Position, ResolvedView
+from streams.wire import plain
 
 _CONTROL = re.compile("[\x7f-\x9f]")
 _JSON_SCALAR = re.compile(r"true|false|null|-?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -50,33 +47,6 @@ def document(found: Any) -> None:
     """One line of JSON to stdout: `plain(found)`."""
     text = msgspec.json.encode(plain(found)).decode()
     line(_CONTROL.sub(lambda control: f"\\u{ord(control[0]):04x}", text))
-
-
-def plain(found: Any) -> Any:
-    """JSON values of an answer: a dataclass by its fields' names, times as RFC 3339, ids as UUID text."""
-    match found:
-        case None | bool() | int() | float() | str():
-            return found
-        case Position(partition=partition, offset=offset):
-            return {"partition": partition, "offset": offset}
-        case datetime():
-            return rfc3339(micros(found))
-        case UUID():
-            return str(found)
-        case ev.Event():
-            return to_json(found)
-        case ResolvedView():
-            return {**_fields(found), "valid_at": rfc3339(found.valid_at)}
-        case Mapping():
-            return {name: plain(one) for name, one in found.items()}
-        case list() | tuple():
-            return [plain(one) for one in found]
-    return _fields(found)
-
-
-def _fields(found: Any) -> dict[str, Any]:
-    names = getattr(found, "__struct_fields__", None) or [field.name for field in dataclasses.fields(found)]
-    return {name: plain(getattr(found, name)) for name in names}
 
 
 def value(found: ev.Value) -> str:

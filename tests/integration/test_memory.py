@@ -352,7 +352,7 @@ def test_events_without_effect_in_this_version_are_refused(memory: Memory) -> No
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
-    [("http://localhost", "is no store"), ("kafka://", "is no Kafka store"), ("kafka://h:1/a/b", "is no Kafka store")],
+    [("ftp://localhost", "is no store"), ("kafka://", "is no Kafka store"), ("kafka://h:1/a/b", "is no Kafka store")],
 )
 def test_a_name_that_is_no_store_is_refused(name: str, complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):

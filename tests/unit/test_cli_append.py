@@ -13,7 +13,7 @@ from command_line import ALICE, ID, SPACE, Run, document, documents, fact, lines
 
 from projectors.surfaces.appending import BATCH_EVENTS, _Interrupts
 from schemas import errors
-from streams import Memory
+from streams.local import LocalMemory
 
 
 @pytest.fixture
@@ -111,16 +111,16 @@ def test_append_of_a_missing_file_makes_no_store(run: Run, tmp_path: Path) -> No
 
 
 def test_what_had_been_appended_is_told_when_it_ends_early(run: Run) -> None:
-    appended = Memory.append
+    appended = LocalMemory.append
     calls = []
 
-    def fails_later(memory: Memory, events: Any) -> Any:
+    def fails_later(memory: LocalMemory, events: Any) -> Any:
         calls.append(1)
         if len(calls) > 1:
             raise errors.StoreBusy("held")
         return appended(memory, events)
 
-    with patch.object(Memory, "append", fails_later):
+    with patch.object(LocalMemory, "append", fails_later):
         result = run("append", stdin=lines(*map(fact, range(BATCH_EVENTS + 1))), code=3)
     assert result.stderr == "1,000 events had been appended by then\nerror: held\n"
 

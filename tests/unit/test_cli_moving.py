@@ -14,6 +14,7 @@ from schemas.errors import LogUnreachable, StoreDamaged
 from streams import Memory, Position
 from streams.doctor import Check
 from streams.integrity import Problem
+from streams.local import LocalMemory
 from streams.transfer import Transferred
 
 SHELLS = ("bash", "zsh", "fish")
@@ -57,7 +58,7 @@ def test_a_copy_that_is_refused(run: Run, store: str, tmp_path: Path) -> None:
 
 
 def test_what_a_copy_leaves_out_is_told(run: Run, store: str, tmp_path: Path) -> None:
-    with patch.object(Memory, "copy", lambda *_: Transferred(appended=1_000, known=1, left_out=2)):
+    with patch.object(LocalMemory, "copy", lambda *_: Transferred(appended=1_000, known=1, left_out=2)):
         text = run("copy", store, str(tmp_path / "other")).stdout
     assert text == "1,000 copied, 1 there already, 2 left out that never counted and are too large\n"
 
@@ -70,7 +71,7 @@ def test_a_copy_that_ends_early_says_how_far_it_came_and_that_it_may_be_repeated
         update(2)
         raise LogUnreachable("no answer")
 
-    with patch.object(Memory, "copy", fails):
+    with patch.object(LocalMemory, "copy", fails):
         result = run("copy", store, str(tmp_path / "other"), code=3)
     assert result.stderr.splitlines() == [
         "2 records had been read by then; the same command goes on with the rest",
@@ -136,7 +137,7 @@ def test_verify_finds_no_difference(run: Run, store: str) -> None:
 def test_verify_tells_each_difference(run: Run, store: str) -> None:
     in_log = Problem(Position(0, 2), "the record is not the one that was folded here")
     in_tables = Problem(None, "the tables of space 'a\x1b' are not what the log says", in_tables=True)
-    with patch.object(Memory, "verify", lambda _: [in_log, in_tables]):
+    with patch.object(LocalMemory, "verify", lambda _: [in_log, in_tables]):
         result = run("verify", code=4)
         found = document(run("verify", "--json", code=4))
     assert result.stdout.splitlines() == [
@@ -149,7 +150,7 @@ def test_verify_tells_each_difference(run: Run, store: str) -> None:
         "what": "the record is not the one that was folded here",
         "in_tables": False,
     }
-    with patch.object(Memory, "verify", lambda _: [in_tables]):
+    with patch.object(LocalMemory, "verify", lambda _: [in_tables]):
         assert run("verify", code=4).stderr == "hint: slotlog rebuild mends tables\n"
 
 

@@ -1,0 +1,201 @@
+"""Handlers of streams: a replay of the log, and changes of belief as they happen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from aiohttp import web
+
+from projectors.surfaces.api.calls import EVENT_STREAM, JSON_LINES, Call, encoded
+from projectors.surfaces.api.params import place
+from projectors.surfaces.api.streaming import stream_of, streamed
+from schemas import events as ev
+from schemas.errors import NotFound, NotServing, StoreClosed
+from schemas.jsonform import id_text
+from streams import clock
+from streams.answers import Answer, Belief, Recorded
+from streams.compare import Difference
+from streams.ports import Position
+from streams.view import View
+from streams.wire import plain
+
+PIECE_BYTES = 128 * 1024
+EVENTS_AT_ONCE = 100
+KEEP_ALIVE_S = 15.0
+LOOK_S = 1.0
+"""So often, at least, it is asked whether this process still answers, and whether it is to end."""
+RECONNECT_MS = 1_000
+
+_RULES = (ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted)
+"""Events that may change what is believed of any slot."""
+
+
+async def replay(call: Call) -> web.StreamResponse:
+    def begun() -> tuple[Iterator[Recorded], bytes]:
+        call.at(call.api.memory.reached(call.space))
+        given = call.given
+        events = call.api.memory.replay(call.space, given.get("session"), given.get("start"), given.get("end"))
+        return events, _lines(events)
+
+    events, first = await call.api.asked.ask(call.space, call.needed, call.timeout_s, begun)
+    return await streamed(call.request, stream_of(JSON_LINES, call.headers), _replayed(call, events, first))
+
+
+async def _replayed(call: Call, events: Iterator[Recorded], piece: bytes) -> AsyncGenerator[bytes, None]:
+    try:
+        while piece:
+            yield piece
+            piece = await call.api.asked.run(partial(_lines, events))
+    finally:
+        await call.api.asked.run(partial(_close, events))
+
+
+def _lines(events: Iterator[Recorded]) -> bytes:
+    """The next events as JSON lines, empty when there are no more."""
+    made = bytearray()
+    for recorded in events:
+        made += encoded(plain(recorded)) + b"\n"
+        if len(made) >= PIECE_BYTES:
+            break
+    return bytes(made)
+
+
+def _close(events: Iterator[Recorded]) -> None:
+    """Let go of what an unfinished replay holds of the log."""
+    if isinstance(events, Generator):
+        events.close()
+
+
+async def changes(call: Call) -> web.StreamResponse:
+    last = call.request.headers.get("Last-Event-ID")
+    since = call.given.get("since") if last is None else place("Last-Event-ID", last)
+
+    def begun() -> Position:
+        memory, asked = call.api.memory, call.api.asked
+        reached = memory.reached(call.space)
+        call.at(reached)
+        if since is None:
+            return reached
+        found = Position(reached.partition, asked.offset(call.space, since, reached))
+        if found.offset <= reached.offset:
+            memory.resolve(call.space, View(as_of=found))  # or says why it can't be asked about
+        return found
+
+    place_now = await call.api.asked.ask(call.space, call.needed, call.timeout_s, begun)
+    return await streamed(call.request, stream_of(EVENT_STREAM, call.headers), _followed(call, place_now))
+
+
+async def _followed(call: Call, since: Position) -> AsyncGenerator[bytes, None]:
+    """Messages, for as long as this process answers for the space."""
+    yield f"retry: {RECONNECT_MS}\n".encode() + _place(since)
+    quiet_since = clock.monotonic_s()
+    while not call.api.closing:
+        try:
+            if call.elsewhere() is not None:
+                return
+            looked = await call.api.asked.run(partial(_look, call, since))
+        except (NotServing, StoreClosed):  # the client comes back with its place, and is sent to whom it is now
+            return
+        since = looked.up_to
+        if looked.messages:
+            quiet_since = clock.monotonic_s()
+            yield looked.messages
+        elif clock.monotonic_s() - quiet_since >= KEEP_ALIVE_S:
+            quiet_since = clock.monotonic_s()
+            yield _place(since)
+        if looked.is_all:
+            await call.api.fleet.changed(call.space, LOOK_S)
+
+
+class _Looked(NamedTuple):
+    """Messages about what came up to and with a position, and whether there is more for now."""
+
+    messages: bytes
+    up_to: Position
+    is_all: bool
+
+
+def _look(call: Call, since: Position) -> _Looked:
+    reached = call.api.memory.reached(call.space)
+    if reached.offset <= since.offset:
+        return _Looked(b"", since, True)
+    events = call.api.asked.events(call.space, since.offset + 1, reached.offset + 1, EVENTS_AT_ONCE)
+    messages = b"".join(_message(call, recorded) for recorded in events)
+    is_all = len(events) < EVENTS_AT_ONCE
+    return _Looked(messages, reached if is_all else events[-1].position, is_all)
+
+
+def _message(call: Call, recorded: Recorded) -> bytes:
+    """What the event changed, as a message; nothing where it changed nothing that is asked for."""
+    found = [
+        {"entity": one.entity, "slot": one.slot, "before": _listed(one.before), "after": _listed(one.after)}
+        for one in _differences(call, recorded)
+    ]
+    if not found:
+        return b""
+    data = {
+        "position": recorded.position,
+        "append_time": recorded.append_time,
+        "event": recorded.event,
+        "changes": found,
+    }
+    return f"id: {recorded.position.offset}\nevent: changed\ndata: ".encode() + encoded(plain(data)) + b"\n\n"
+
+
+def _differences(call: Call, recorded: Recorded) -> list[Difference]:
+    """Slots whose beliefs differ, at the event's append time, before it and with it."""
+    memory, wanted = call.api.memory, (call.given.get("entity"), call.given.get("slot"))
+    partition, offset = recorded.position
+    before, after = (
+        View(
+            as_of=Position(partition, as_of),
+            valid_at=recorded.append_time,
+            branch=call.given.get("branch", "main"),
+            trust=call.given.get("trust", "candidate"),
+            without_actors=tuple(call.given.get("without_actor", ())),
+        )
+        for as_of in (offset - 1, offset)
+    )
+    if not isinstance(recorded.event, _RULES):
+        slots = [slot for slot in (_slot_of(call, recorded.event),) if slot is not None and _is_wanted(wanted, *slot)]
+    elif wanted[0] is not None and wanted[1] is not None:
+        slots = [(wanted[0], wanted[1])]
+    else:
+        every = memory.diff(call.space, before, after)
+        return [one for one in every if _is_wanted(wanted, one.entity, one.slot)]
+    found = [
+        Difference(*slot, memory.get(call.space, *slot, before), memory.get(call.space, *slot, after)) for slot in slots
+    ]
+    return [one for one in found if _believed(one.before) != _believed(one.after)]
+
+
+def _slot_of(call: Call, event: ev.Event) -> tuple[str, str] | None:
+    """The entity and slot that the event is about, itself or through the one it names."""
+    target = getattr(event, "target", None)
+    if target is not None:
+        try:
+            event = call.api.memory.event(call.space, id_text(target)).event
+        except NotFound:
+            return None
+    entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
+    return None if entity is None or slot is None else (entity, slot)
+
+
+def _is_wanted(wanted: tuple[str | None, str | None], entity: str, slot: str) -> bool:
+    return wanted[0] in (None, entity) and wanted[1] in (None, slot)
+
+
+def _believed(answer: Answer) -> list[tuple[str, str]]:
+    """What of an answer counts as another belief, as `Memory.diff` has it: the values and their trust."""
+    return sorted((repr(one.value), one.trust) for one in _listed(answer))
+
+
+def _listed(answer: Answer) -> list[Belief]:
+    return answer if isinstance(answer, list) else [] if answer is None else [answer]
+
+
+def _place(at: Position) -> bytes:
+    """A message without data: a client that comes back asks for what is after it."""
+    return f"id: {at.offset}\n\n".encode()

@@ -1,0 +1,311 @@
+"""Faust and its Kafka consumer, told where to read by us. The only file that knows Faust.
+
+Offsets belong to the tables, so Faust's own idea of where to read (the group's committed offsets) is replaced, at the
+one place where every seek of a rebalance gets it: `Consumer.seek_to_committed`. The private members this rests on are
+listed, and checked when a worker starts; pyproject.toml pins the versions they were found in.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import aiokafka
+import faust
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.auth import CredentialsT
+from faust.types.tuples import Message
+from faust.web.drivers.aiohttp import Web
+
+from schemas.errors import InvalidInput, SlotlogError
+from streams.ports import Headers, Record
+from streams.settings import WorkerSettings
+from streams.stores import KafkaAddress
+
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+_EXPECTED: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (driver.Consumer, ("seek_to_committed", "_new_consumer_thread", "perform_seek", "pause_partitions")),
+    (driver.Consumer, ("resume_partitions", "_reset_state")),
+    (driver.AIOKafkaConsumerThread, ("_create_consumer", "on_start", "on_thread_stop", "seek_wait")),
+    (aiokafka.AIOKafkaConsumer, ("start", "stop", "highwater")),
+    (GroupCoordinator, ("_do_heartbeat", "_do_rejoin_group", "_maybe_leave_group")),
+)
+
+
+def boot_time() -> float:
+    """Seconds that pass in suspension too, unlike those of `time.monotonic`: a worker that slept must know it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def check_private_members() -> None:
+    """
+    Raises:
+        SlotlogError: the installed Faust or aiokafka is not one that the worker was written for.
+    """
+    for owner, names in _EXPECTED:
+        for name in names:
+            if not callable(getattr(owner, name, None)):
+                raise SlotlogError(
+                    f"{owner.__module__}.{owner.__qualname__} has no {name}: faust-streaming {faust.__version__} or "
+                    f"aiokafka {aiokafka.__version__} is not what this version of slotlog was written for",
+                    hint="pip install --force-reinstall slotlog brings the versions that are",
+                )
+
+
+class Membership:
+    """When the broker last confirmed that this worker is a member of its group."""
+
+    def __init__(self, session_timeout_s: float) -> None:
+        self._session_timeout_s = session_timeout_s
+        self._confirmed_at: float | None = None
+
+    def confirmed(self, asked_at: float) -> None:
+        """A request sent at `asked_at`, by `boot_time`, was answered well."""
+        self._confirmed_at = asked_at
+
+    def lost(self) -> None:
+        """The broker does not know this member, or it has left."""
+        self._confirmed_at = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether nobody else can have been given this worker's partitions yet. Counted from when the question was
+        sent, which is before the broker began to count."""
+        confirmed_at = self._confirmed_at
+        return confirmed_at is not None and boot_time() - confirmed_at < self._session_timeout_s
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """The thread that talks to Kafka: it reads committed records only, as librdkafka does here, and keeps account of
+    heartbeats."""
+
+    consumer: Consumer
+
+    def _create_consumer(self, loop: Any) -> aiokafka.AIOKafkaConsumer:
+        made = super()._create_consumer(loop=loop)
+        made._isolation_level = "read_committed"
+        return made
+
+    async def on_start(self) -> None:
+        await super().on_start()
+        coordinator = self._ensure_consumer()._coordinator
+        membership: Membership = self.consumer.transport.membership
+        coordinator._do_heartbeat = _watched(coordinator._do_heartbeat, membership)
+        coordinator._do_rejoin_group = _watched(coordinator._do_rejoin_group, membership)
+
+    async def on_thread_stop(self) -> None:
+        if not self.consumer.transport.stay and self._consumer is not None and self._consumer._coordinator is not None:
+            self._consumer._coordinator._group_instance_id = None  # a static member never says that it leaves
+        await super().on_thread_stop()
+
+
+def _watched(ask: Callable[..., Awaitable[Any]], membership: Membership) -> Callable[..., Awaitable[Any]]:
+    async def watched(*arguments: Any) -> Any:
+        asked_at = boot_time()
+        answer = await ask(*arguments)
+        if answer:
+            membership.confirmed(asked_at)
+        return answer
+
+    return watched
+
+
+class Consumer(driver.Consumer):
+    """Faust's consumer, which begins to read where the tables say."""
+
+    transport: Transport
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Seek where the tables want to read on. What Kafka has as committed is a display of the lag, no more."""
+        committed = await super().seek_to_committed()
+        wanted = {tp: offset for tp in self.assignment() if (offset := self.transport.wanted(tp)) is not None}
+        if wanted:
+            await self._thread.seek_wait(wanted)
+        return {**committed, **wanted}
+
+    async def hand_over(self, tp: TP, offset: int) -> None:
+        """Go on live from `offset`, inclusive, after others read up to there, and forget what was read before."""
+        await self._thread.seek_wait({tp: offset})
+        self._committed_offset[tp] = offset
+        self._acked.pop(tp, None)
+        self._acked_index.pop(tp, None)
+        self._gap.pop(tp, None)
+        self.resume_partitions({tp})
+
+
+class Transport(driver.Transport):
+    """Makes our consumer, and hands it what it is to know."""
+
+    Consumer = Consumer
+
+    def __init__(
+        self,
+        urls: Any,
+        app: faust.App,
+        *,
+        topic: str,
+        wanted: Callable[[int], int | None],
+        membership: Membership,
+        stay: bool,
+    ) -> None:
+        """`wanted` answers where to read a partition of `topic`; None leaves it where Kafka has it."""
+        super().__init__(urls, app)
+        self._topic = topic
+        self._wanted = wanted
+        self.membership = membership
+        self.stay = stay
+
+    def wanted(self, tp: TP) -> int | None:
+        """Where to read the partition; None for one that is not ours to say."""
+        return self._wanted(tp.partition) if tp.topic == self._topic else None
+
+
+class Wiring(NamedTuple):
+    """What a worker gives its app: who it is, and what is to be called when."""
+
+    worker_id: str
+    membership: Membership
+    wanted: Callable[[int], int | None]
+    take: Callable[[Record], None]
+    revoked: Callable[[set[int]], Awaitable[None]]
+    assigned: Callable[[set[int]], Awaitable[None]]
+
+
+def make_app(address: KafkaAddress, settings: WorkerSettings, wiring: Wiring) -> faust.App:
+    """A Faust app with our consumer, one agent on the topic, and no table, topic or page of its own."""
+    app = faust.App(
+        settings.group or address.topic,
+        broker=[f"kafka://{host}" for host in address.bootstrap.split(",")],
+        broker_credentials=credentials(address.config),
+        broker_session_timeout=settings.session_timeout_s,
+        broker_heartbeat_interval=settings.heartbeat_s,
+        broker_request_timeout=max(40.0, settings.session_timeout_s + 10.0),
+        broker_rebalance_timeout=max(60.0, settings.session_timeout_s),
+        consumer_group_instance_id=wiring.worker_id,
+        consumer_auto_offset_reset="earliest",
+        stream_wait_empty=False,
+        stream_recovery_delay=0.0,
+        table_standby_replicas=1,  # with none, Faust takes another assignor, which tells nobody who has what
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        key_serializer="raw",
+        value_serializer="raw",
+        store="memory://",
+        datadir=str(address.state / "faust"),
+        canonical_url=settings.url,
+        web_bind=settings.host,
+        web_port=settings.port,
+        web_tables_enabled=False,
+        web_router_enabled=False,
+        web_stats_enabled=False,
+        web_graph_enabled=False,
+        web_metrics_enabled=False,
+    )
+    app.transport = Transport(
+        app.conf.broker_consumer,
+        app,
+        topic=address.topic,
+        wanted=wiring.wanted,
+        membership=wiring.membership,
+        stay=settings.stay,
+    )
+
+    async def live(stream: faust.StreamT[bytes]) -> None:
+        async for event in stream.events():
+            wiring.take(_record(event.message))
+
+    async def revoked(_: Any, tps: set[TP], **__: Any) -> None:
+        await wiring.revoked({tp.partition for tp in tps if tp.topic == address.topic})
+
+    async def assigned(_: Any, tps: set[TP], **__: Any) -> None:
+        await wiring.assigned({tp.partition for tp in tps if tp.topic == address.topic})
+
+    app.agent(app.topic(address.topic, key_type=bytes, value_type=bytes), name="slotlog.live")(live)
+    app.on_partitions_revoked.connect(cast(Any, revoked), weak=False)
+    app.on_partitions_assigned.connect(cast(Any, assigned), weak=False)
+    return app
+
+
+def web_application(app: faust.App) -> Any:
+    """The aiohttp application that Faust's web server serves; routes are added before the app starts."""
+    return cast(Web, app.web).web_app
+
+
+def own_url(app: faust.App) -> str:
+    """The worker's base URL exactly as the assignor tells it to the others."""
+    return str(app.conf.canonical_url).rstrip("/")
+
+
+def owners(app: faust.App) -> Mapping[str, Mapping[str, Sequence[int]]]:
+    """Base URL to topic to the partitions that the worker there has, as of the last rebalance."""
+    return app.router.external_topics_metadata()
+
+
+def standbys(app: faust.App, topic: str) -> set[int]:
+    """The partitions of the topic that this worker is to keep warm."""
+    return {tp.partition for tp in app.assignor.assigned_standbys() if tp.topic == topic}
+
+
+def pause(app: faust.App, topic: str, partition: int) -> None:
+    """Stop delivering a partition's records until it is handed over again."""
+    app.consumer.pause_partitions({TP(topic, partition)})
+
+
+async def hand_over(app: faust.App, topic: str, partition: int, offset: int) -> None:
+    """Deliver a partition's records from `offset` on, inclusive."""
+    await cast(Consumer, app.consumer).hand_over(TP(topic, partition), offset)
+
+
+def _record(message: Message) -> Record:
+    """The message as our own readers make it, header for header."""
+    headers: Headers = ()
+    if message.headers:
+        given = message.headers.items() if isinstance(message.headers, Mapping) else message.headers
+        headers = tuple((name, content or b"") for name, content in given)
+    append_time = round(message.timestamp * 1000) * 1000
+    return Record(message.partition, message.offset, append_time, message.key, message.value, headers)
+
+
+def credentials(config: Mapping[str, str]) -> CredentialsT | None:
+    """What `security.protocol`, `sasl.*` and `ssl.*` of `config` mean; None for a broker that asks for nothing.
+
+    Raises:
+        InvalidInput: a worker can't do what they ask for.
+    """
+    protocol = config.get("security.protocol", "plaintext").lower()
+    if protocol == "plaintext":
+        return None
+    if protocol not in ("ssl", "sasl_plaintext", "sasl_ssl"):
+        raise InvalidInput(f"security.protocol is {protocol!r}", hint="plaintext, ssl, sasl_plaintext or sasl_ssl")
+    context = _context(config) if protocol.endswith("ssl") else None
+    if protocol == "ssl":
+        return faust.SSLCredentials(context=context)
+    mechanism = config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "PLAIN"
+    if mechanism.upper() not in _MECHANISMS:
+        raise InvalidInput(f"a worker can't do sasl.mechanism {mechanism!r}", hint=f"one of {', '.join(_MECHANISMS)}")
+    return faust.SASLCredentials(
+        username=config.get("sasl.username"),
+        password=config.get("sasl.password"),
+        ssl_context=context,
+        mechanism=mechanism.upper(),
+    )
+
+
+def _context(config: Mapping[str, str]) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=config.get("ssl.ca.location"))
+        if certificate := config.get("ssl.certificate.location"):
+            context.load_cert_chain(certificate, config.get("ssl.key.location"), config.get("ssl.key.password"))
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"the TLS settings can't be used: {error}") from error
+    if config.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
+        context.check_hostname = False
+    return context

@@ -1,0 +1,77 @@
+"""What a process counts of itself, for Prometheus. The only file that imports prometheus_client.
+
+Names follow Prometheus: units in the name, `_total` for counters, and only labels whose values are few: never a space,
+a session or an actor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from streams.status import PartitionStatus
+
+_QUERYABLE_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+_ANSWER_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """The metrics of one process, in a registry of its own. Safe for several threads."""
+
+    def __init__(self) -> None:
+        own = self._registry = CollectorRegistry()
+        partition = ("partition",)
+        self._folded = Counter(
+            "slotlog_records_folded", "Records read from the log and folded.", ("partition", "path"), registry=own
+        )
+        self._next = Gauge("slotlog_next_offset", "Offset that is folded next.", partition, registry=own)
+        self._lag = Gauge("slotlog_lag_events", "Offsets on the log that are not folded yet.", partition, registry=own)
+        self._quarantined = Gauge("slotlog_records_quarantined", "Records that don't count.", partition, registry=own)
+        self._ready = Gauge("slotlog_partition_ready", "1 where answers are given.", partition, registry=own)
+        self._catching_up = Gauge("slotlog_partition_catching_up", "1 while read in bulk.", partition, registry=own)
+        self._queryable = Histogram(
+            "slotlog_commit_to_queryable_seconds",
+            "From a record's append time to when it can be read, by this machine's clock.",
+            buckets=_QUERYABLE_BUCKETS,
+            registry=own,
+        )
+        self._rebalances = Counter("slotlog_rebalances", "Assignments of partitions to this worker.", registry=own)
+        self._answers = Histogram(
+            "slotlog_api_request_seconds",
+            "Time to answer a request.",
+            ("route", "code"),
+            buckets=_ANSWER_BUCKETS,
+            registry=own,
+        )
+
+    def folded(self, partition: int, path: str, records: int) -> None:
+        """`records` were folded, `path` being `live` or `bulk`."""
+        self._folded.labels(str(partition), path).inc(records)
+
+    def queryable(self, seconds: float) -> None:
+        """A record can be read, so long after it was appended."""
+        self._queryable.observe(max(0.0, seconds))
+
+    def rebalanced(self) -> None:
+        """Partitions were assigned to this worker."""
+        self._rebalances.inc()
+
+    def partitions(self, now: Iterable[PartitionStatus]) -> None:
+        """The partitions as they are; those that were there before and are not given are forgotten."""
+        gauges = (self._next, self._lag, self._quarantined, self._ready, self._catching_up)
+        for gauge in gauges:
+            gauge.clear()
+        for one in now:
+            values = (one.next, one.lag, one.quarantined, one.ready, one.state == "catching up")
+            for gauge, value in zip(gauges, values, strict=True):
+                gauge.labels(str(one.partition)).set(value)
+
+    def answered(self, route: str, code: int, seconds: float) -> None:
+        """A request was answered; `route` is its pattern, never its path."""
+        self._answers.labels(route, str(code)).observe(seconds)
+
+    def exposition(self) -> tuple[bytes, str]:
+        """What Prometheus reads, and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST

@@ -1,0 +1,55 @@
+"""The reduced forms of the benchmarks that run a fleet. Nothing is asserted about speed. `chaos.py` runs what
+tests/simulation/test_fleet_*.py run, so here it only has to name it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_broker import Broker
+
+BENCH = Path(__file__).resolve().parents[2] / "ops" / "bench"
+
+
+def run(name: str, out: Path, *arguments: str) -> dict[str, Any]:
+    """The result that `ops/bench/NAME.py --small` writes."""
+    work = out / "work"
+    work.mkdir()
+    call = [sys.executable, str(BENCH / f"{name}.py"), "--small", "--out", str(out), "--work", str(work)]
+    done = subprocess.run([*call, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    result: dict[str, Any] = json.loads((out / f"{name}.json").read_text())
+    assert list(work.iterdir()) == [], "something was left behind"
+    return result
+
+
+def test_soak_ends_with_a_verdict_and_keeps_its_series(broker: Broker, tmp_path: Path) -> None:
+    result = run("soak", tmp_path, "--broker", str(broker.folder), "--minutes", "0.1", "--every", "2")
+    assert len(result["series"]) >= 3
+    assert (result["verdict"]["lost"], result["verdict"]["doubled"], result["verdict"]["quarantined"]) == (0, 0, 0)
+    assert result["verdict"]["events"] >= result["series"][-1]["written"] > 0
+    assert set(result["series"][-1]["answers"]) == {"200"}
+
+
+def test_takeover_ends_with_a_verdict(broker: Broker, tmp_path: Path) -> None:
+    result = run("takeover", tmp_path, "--broker", str(broker.folder), "--only", "left", "--events", "500")
+    (found,) = result["ways"]["left"]["rounds"]
+    assert len(found["by_space"]) == 12
+    assert result["ways"]["left"]["verdict"]["lost"] == 0
+
+
+def test_chaos_names_every_scenario() -> None:
+    call = [sys.executable, str(BENCH / "chaos.py"), "--only", "nothing"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    wanted = "workers-killed, workers-join-and-leave, worker-suspended, catch-up-interrupted, broker-killed"
+    assert wanted in done.stderr
+
+
+@pytest.mark.parametrize("name", ["chaos", "takeover", "soak"])
+def test_the_readme_names_every_command(name: str) -> None:
+    assert f"python ops/bench/{name}.py" in (BENCH / "README.md").read_text()
