@@ -76,7 +76,7 @@ class NotServing(Unavailable):
 
 
 class NotReached(Unavailable):
-    """The tables did not reach the offset asked for in time. `reached` is the position they had reached, as P:OFFSET."""
+    """The tables did not reach the offset asked for in time. `reached` is where they were, as P:OFFSET."""
 
     def __init__(self, message: str, *, reached: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)

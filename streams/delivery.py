@@ -99,6 +99,8 @@ class Delivery:
         if one.role != "active" or one.state != "live" or record.offset < one.next_offset:
             return
         arrived = self._arrived[number]
+        if arrived and record.offset <= arrived[-1].offset:  # delivered again; if that leaves a gap, it is filled
+            return
         arrived.append(record)
         if len(arrived) > self._behind:
             self.fall_back(number)
@@ -122,13 +124,18 @@ class Delivery:
         of what the log has (the end of a transaction alone, or a delivery that stalls).
         """
         one = self._hosted[number]
-        if one.state != "live" or number in self._folding:
+        if one.state != "live":
             return
-        due = one.lag > 0 if one.role == "standby" else one.lag > self._behind or one.still > 1
-        if due:
+        if one.lag > (0 if one.role == "standby" else self._behind) or one.still > 1:
             self.fall_back(number)
-        else:
+        elif number not in self._folding:
             asyncio.ensure_future(self._in(self._live_threads, one.flush)).add_done_callback(self._check)
+
+    def fall_back_all(self) -> None:
+        """What delivers can't read something: read it in bulk, wherever it is."""
+        for number, one in enumerate(self._hosted):
+            if one.role == "active" and one.state == "live":
+                self.fall_back(number)
 
     async def moved(self, number: int, timeout_s: float) -> None:
         """Return when the partition's tables have moved on, and after `timeout_s` at the latest."""

@@ -7,6 +7,7 @@ listed, and checked when a worker starts; pyproject.toml pins the versions they 
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,6 +27,8 @@ from streams.ports import Headers, Record
 from streams.settings import WorkerSettings
 from streams.stores import KafkaAddress
 
+MAX_LINE_BYTES = 65_536
+UNREADABLE_PAUSE_S = 0.1
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _EXPECTED: tuple[tuple[type, tuple[str, ...]], ...] = (
@@ -33,6 +36,7 @@ _EXPECTED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (driver.Consumer, ("resume_partitions", "_reset_state")),
     (driver.AIOKafkaConsumerThread, ("_create_consumer", "on_start", "on_thread_stop", "seek_wait")),
     (aiokafka.AIOKafkaConsumer, ("start", "stop", "highwater")),
+    (driver.AIOKafkaConsumerThread, ("_fetch_records",)),
     (GroupCoordinator, ("_do_heartbeat", "_do_rejoin_group", "_maybe_leave_group")),
 )
 
@@ -98,6 +102,15 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         coordinator._do_heartbeat = _watched(coordinator._do_heartbeat, membership)
         coordinator._do_rejoin_group = _watched(coordinator._do_rejoin_group, membership)
 
+    async def _fetch_records(self, *arguments: Any, **named: Any) -> Any:
+        """A header's name that is not UTF-8 can't be read by aiokafka. librdkafka reads over it."""
+        try:
+            return await super()._fetch_records(*arguments, **named)
+        except UnicodeDecodeError:
+            self.app.loop.call_soon_threadsafe(self.consumer.transport.unreadable)
+            await asyncio.sleep(UNREADABLE_PAUSE_S)
+            return {}
+
     async def on_thread_stop(self) -> None:
         if not self.consumer.transport.stay and self._consumer is not None and self._consumer._coordinator is not None:
             self._consumer._coordinator._group_instance_id = None  # a static member never says that it leaves
@@ -153,13 +166,16 @@ class Transport(driver.Transport):
         *,
         topic: str,
         wanted: Callable[[int], int | None],
+        unreadable: Callable[[], None],
         membership: Membership,
         stay: bool,
     ) -> None:
-        """`wanted` answers where to read a partition of `topic`; None leaves it where Kafka has it."""
+        """`wanted` answers where to read a partition of `topic`; None leaves it where Kafka has it. `unreadable` is
+        told of a record that aiokafka can't read."""
         super().__init__(urls, app)
         self._topic = topic
         self._wanted = wanted
+        self.unreadable = unreadable
         self.membership = membership
         self.stay = stay
 
@@ -175,6 +191,7 @@ class Wiring(NamedTuple):
     membership: Membership
     wanted: Callable[[int], int | None]
     take: Callable[[Record], None]
+    unreadable: Callable[[], None]
     revoked: Callable[[set[int]], Awaitable[None]]
     assigned: Callable[[set[int]], Awaitable[None]]
 
@@ -214,6 +231,7 @@ def make_app(address: KafkaAddress, settings: WorkerSettings, wiring: Wiring) ->
         app,
         topic=address.topic,
         wanted=wiring.wanted,
+        unreadable=wiring.unreadable,
         membership=wiring.membership,
         stay=settings.stay,
     )
@@ -236,7 +254,25 @@ def make_app(address: KafkaAddress, settings: WorkerSettings, wiring: Wiring) ->
 
 def web_application(app: faust.App) -> Any:
     """The aiohttp application that Faust's web server serves; routes are added before the app starts."""
-    return cast(Web, app.web).web_app
+    web = cast(Web, app.web)
+    web._runner = type(web._runner)(web.web_app, access_log=None, max_line_size=MAX_LINE_BYTES)
+    return web.web_app
+
+
+def refuse_ended_coordination(app: faust.App) -> None:
+    """
+    Raises:
+        InvalidInput: the broker does not grant what this worker asks for, so that it never becomes a member.
+    """
+    thread = cast(Consumer, app.consumer)._thread
+    coordinator = None if thread._consumer is None else thread._consumer._coordinator
+    task = None if coordinator is None else getattr(coordinator, "_coordination_task", None)
+    if task is not None and task.done() and not task.cancelled():
+        error = task.exception()
+        raise InvalidInput(
+            f"this worker can't be a member of the group: {error or 'its coordination ended'}",
+            hint="check session_timeout_s against the broker's group.min.session.timeout.ms and …max…, and the rights",
+        )
 
 
 def own_url(app: faust.App) -> str:

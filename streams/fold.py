@@ -107,6 +107,8 @@ class _Folding:
         read = [(record, *self._read(record)) for record in records]
         self._prefetch(found for _, _, found in read if isinstance(found, ev.Event))
         for record, append_time, found in read:
+            if record.offset < self.head.next_offset:  # delivered twice within one batch
+                continue
             self._chain(record)
             try:
                 if isinstance(found, Refused):

@@ -143,13 +143,14 @@ class HostedMemory(LocalMemory):
         metrics: Metrics,
         *,
         actor: str,
+        timeout_s: float,
         flush_s: float,
         flush_events: int,
         answers: Callable[[], bool],
     ) -> None:
         """`answers` is asked before each read: whether this process is a member of its group."""
         super().__init__(
-            store, actor=actor, hold=True, create=False, max_value_bytes=DEFAULT_MAX_VALUE_BYTES, timeout_s=30.0
+            store, actor=actor, hold=True, create=False, max_value_bytes=DEFAULT_MAX_VALUE_BYTES, timeout_s=timeout_s
         )
         assert isinstance(self._log, KafkaLog)
         self.log = self._log

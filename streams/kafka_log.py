@@ -30,6 +30,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from schemas.errors import (
     InvalidInput,
+    LogChanged,
+    LogRecreated,
     LogTruncated,
     LogUnreachable,
     NotFound,
@@ -103,6 +105,8 @@ _UNKNOWN_TOPIC = {
     KafkaError.UNKNOWN_TOPIC_ID,
 }
 _NO_LEADER = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+# What an AdminClient gets that keeps to a leader that was: it never asks again who leads now, a new one does.
+_OLD_LEADER = {*_NO_LEADER, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
 _REFUSED = {
     KafkaError._INVALID_ARG,
     KafkaError._AUTHENTICATION,
@@ -243,6 +247,45 @@ class KafkaLog:
         Raises:
             LogUnreachable: no answer within `timeout_s`.
         """
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._ends_now()
+            except KafkaException as error:
+                self._use().admin = None
+                if error.args[0].code() not in _OLD_LEADER or time.monotonic() > deadline:
+                    action = f"ask where {self._topic} ends"
+                    raise _translated(error.args[0], action, self._bootstrap) from error
+                time.sleep(0.05)
+
+    def check_unchanged(self) -> None:
+        """Ask the broker for the topic again and compare it with what it was when this object first asked.
+
+        Raises:
+            LogRecreated: it is gone, or another one of the same name.
+            LogChanged: it has another number of partitions.
+            LogUnreachable: no answer within `timeout_s`.
+        """
+        identity, partitions = self._describe()
+        try:
+            now = _describe_topic(_admin(self._bootstrap, self._config), self._topic, self._timeout_s, self._bootstrap)
+        except NotFound as error:
+            raise LogRecreated(
+                f"the topic {self._topic} is gone from {self._bootstrap}",
+                hint="bring it back from an archive: slotlog topic create, then slotlog import",
+            ) from error
+        if str(now.topic_id) != identity:
+            raise LogRecreated(
+                f"the topic {self._topic} was deleted and created again: it was {identity}, and is {now.topic_id}",
+                hint="restore its events from an archive, and delete the tables that were made from the old one",
+            )
+        if len(now.partitions) != partitions:
+            raise LogChanged(
+                f"the topic {self._topic} had {partitions} partitions, and has {len(now.partitions)}",
+                hint="a log's partition count is fixed: spaces would move; copy it to a new topic with slotlog copy",
+            )
+
+    def _ends_now(self) -> list[int]:
         clients = self._use()
         with clients.lock:
             if clients.admin is None:
@@ -254,10 +297,7 @@ class KafkaLog:
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=self._timeout_s,
         )
-        found = {
-            one.partition: _result(answer, f"ask where {self._topic} ends", self._bootstrap, self._timeout_s).offset
-            for one, answer in request.items()
-        }
+        found = {one.partition: answer.result(self._timeout_s + 5).offset for one, answer in request.items()}
         return [found[partition] for partition in range(self.partitions)]
 
     def read(self, partition: int, start: int, end: int | None = None) -> Iterator[Batch]:
@@ -465,7 +505,8 @@ class KafkaLog:
     def _truncated(self, partition: int, start: int, retained: tuple[int, int]) -> LogTruncated:
         return LogTruncated(
             f"offset {start} of {self._topic} partition {partition} was asked for; "
-            f"the broker has {retained[0]} up to {retained[1]}"
+            f"the broker has {retained[0]} up to {retained[1]}",
+            hint="events were deleted before they were folded; restore them from an archive",
         )
 
 

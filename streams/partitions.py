@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from schemas.checks import check_space
@@ -46,11 +46,10 @@ class Partitions:
             if self._closed.is_set():
                 return
             self._closed.set()
-            try:
+            with ExitStack() as closing:  # each is closed, whatever becomes of the others
+                closing.callback(self._log.close)
                 for follower in self._followers:
-                    follower.close()
-            finally:
-                self._log.close()
+                    closing.callback(follower.close)
         if self._keeper is not None:
             self._keeper.join()
 

@@ -145,13 +145,14 @@ class Tables:
         database, self._database = self._database, None
         if database is None:
             return
-        try:
-            if flush and self.writable:
-                database.flush()
-        except Exception as error:
-            raise _translated(error, self.folder) from error
-        finally:
-            database.close()
+        failure: Exception | None = None
+        for step in ((database.flush,) if flush and self.writable else ()) + (database.close,):
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001  rocksdict raises no narrower class
+                failure = failure or error
+        if failure is not None:
+            raise _translated(failure, self.folder) from failure
 
     def _open(self) -> Rdict:
         if self._database is None:

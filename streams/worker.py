@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from schemas.errors import InvalidInput, LogChanged, LogUnreachable, SlotlogError
+from schemas.errors import InvalidInput, LogChanged, LogRecreated, LogUnreachable, NotFound, SlotlogError
 from streams.delivery import Deliverer, Delivery
 from streams.faust_client import (
     Membership,
@@ -26,6 +26,7 @@ from streams.faust_client import (
     own_url,
     owners,
     pause,
+    refuse_ended_coordination,
     standbys,
     web_application,
 )
@@ -51,8 +52,9 @@ _log = logging.getLogger("slotlog.worker")
 class Worker:
     """The fleet as this process sees it (`ports.Fleet`), and the process's own life."""
 
-    def __init__(self, store: str, settings: WorkerSettings, *, mount: Mount, actor: str) -> None:
-        """
+    def __init__(self, store: str, settings: WorkerSettings, *, mount: Mount, actor: str, timeout_s: float) -> None:
+        """`timeout_s`: most seconds that a question to the broker waits for its answer.
+
         Raises:
             InvalidInput: a setting, or the topic's, is not as it must be.
             StoreBusy: another worker has the state folder.
@@ -70,6 +72,7 @@ class Worker:
                 store,
                 self.metrics,
                 actor=actor,
+                timeout_s=timeout_s,
                 flush_s=settings.flush_s,
                 flush_events=FLUSH_EVENTS,
                 answers=lambda: self._membership.holds,
@@ -94,6 +97,7 @@ class Worker:
                     membership=self._membership,
                     wanted=self._wanted,
                     take=self._delivery.take,
+                    unreadable=self._delivery.fall_back_all,
                     revoked=self._on_revoked,
                     assigned=self._on_assigned,
                 ),
@@ -168,7 +172,10 @@ class Worker:
             _end_anyway(STOP_WITHIN_S)
             for task in (ending, ended, watching):
                 task.cancel()
-            await self._stop()
+            try:
+                await self._stop()
+            except SlotlogError as error:  # what came first is the cause, and is told
+                self.fail(error)
         if self._failure is not None:
             raise self._failure
 
@@ -230,6 +237,7 @@ class Worker:
                 if crash is not None or self._app.should_stop:
                     self.fail(_as_ours(crash))
                     return
+                refuse_ended_coordination(self._app)
                 await self._look(tick)
         except asyncio.CancelledError:
             raise
@@ -240,7 +248,11 @@ class Worker:
         """Where the log ends, who is behind, who does not move, what is to be flushed."""
         try:
             ends = await asyncio.to_thread(self.memory.log.ends)
+            if tick % TOLD_EVERY_TICKS == 0:
+                await asyncio.to_thread(self.memory.log.check_unchanged)
             self._reachable = True
+        except NotFound as error:  # the broker has no such topic now
+            raise LogRecreated(str(error), hint="bring it back from an archive: slotlog import") from error
         except LogUnreachable as error:
             if self._reachable:
                 _log.warning("%s", error)
@@ -258,7 +270,7 @@ class Worker:
                     hint="start the worker again; when it stops again, slotlog verify looks at the log and the tables",
                 )
             self._delivery.look_after(number)
-            if one.state == "catching up" and tick % TOLD_EVERY_TICKS == 0:
+            if one.state == "catching up" and one.lag > self._settings.behind and tick % TOLD_EVERY_TICKS == 0:
                 _log.info("partition %d: catching up, %d of %d", number, one.next_offset, one.end)
         self.metrics.partitions(self._partitions())
 

@@ -56,9 +56,7 @@ def worker(
       slotlog --store http://127.0.0.1:8081 workers
     """
     import asyncio
-    import logging
     import signal
-    import sys
 
     from projectors.surfaces.api import Limits, install
     from schemas.errors import InvalidInput
@@ -81,8 +79,7 @@ def worker(
         watchdog_s=watchdog,
         stay=stay,
     ).checked()
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
-    logging.getLogger("slotlog").setLevel(logging.INFO)
+    _tell_on_stderr()
 
     async def run() -> None:
         from streams.worker import Worker
@@ -92,6 +89,7 @@ def worker(
             chosen,
             mount=lambda app, memory, fleet, metrics: install(app, memory, fleet, metrics, Limits()),
             actor=settings.actor or "engine:worker",
+            timeout_s=settings.timeout,
         )
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -99,3 +97,15 @@ def worker(
         await made.run(stop)
 
     asyncio.run(run())
+
+
+def _tell_on_stderr() -> None:
+    """What the worker does, a line each; what others log only when it is an error."""
+    import logging
+    import sys
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
+    logging.getLogger("slotlog").setLevel(logging.INFO)
+    for name in ("aiokafka", "faust", "mode"):  # of a broker that is away they tell the same 60 times a second
+        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # a traceback for what is no HTTP
