@@ -185,7 +185,7 @@ def _settle(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 
 
 def store_option(**extra: Any) -> Callable[[_Decorated], _Decorated]:
-    text = "A folder, or kafka://HOST:PORT/TOPIC?state=DIR. Default: SLOTLOG_STORE, else ./.slotlog."
+    text = "A folder, kafka://HOST:PORT/TOPIC?state=DIR or http://HOST:PORT. Default: SLOTLOG_STORE, else ./.slotlog."
     return click.option(
         "--store", metavar="NAME", callback=_settle("store"), expose_value=False, is_eager=True, help=text, **extra
     )

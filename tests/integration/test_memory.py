@@ -8,11 +8,14 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from http_server import serving
 
 from schemas import events as ev
 from schemas.errors import InvalidEvent, InvalidInput, InvalidView, NotFound, StoreClosed
 from streams import Belief, Memory, Position, Receipt, View, new_event_id
 from streams.clock import now_micros
+from streams.metrics import Metrics
+from streams.status import Alone
 from streams.stores import open_store
 
 SPACE = "acme/support"
@@ -33,10 +36,20 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"kafka://{broker.bootstrap}/{topic}?state={tmp_path / 'state'}"
 
 
-@pytest.fixture
-def memory(store: str) -> Iterator[Memory]:
+@pytest.fixture(params=["itself", "http"])
+def memory(request: pytest.FixtureRequest, store: str) -> Iterator[Memory]:
+    """The store opened here, and opened by a server that is asked through the real API."""
     with Memory.open(store, actor="agent:planner") as opened:
-        yield opened
+        if request.param == "itself":
+            yield opened
+            return
+        from projectors.surfaces.api import Limits, install
+
+        with (
+            serving(lambda app: install(app, opened, Alone(opened), Metrics(), Limits())) as url,
+            Memory.open(url, actor="agent:planner") as remote,
+        ):
+            yield remote
 
 
 def value_of(memory: Memory, view: View = NOW, slot: str = "employer") -> object:
@@ -223,14 +236,17 @@ def value_of_entity(memory: Memory, name: str) -> object:
     return belief.value
 
 
-def test_rebuilt_tables_hold_the_same(memory: Memory) -> None:
-    for number in range(50):
-        memory.remember(f"acme/space-{number % 7}", ALICE, f"slot-{number % 5}", number, session=f"run-{number % 3}")
-    memory.forget("acme/space-1", ALICE, "slot-1")
-    before = memory.digest()
-    assert len(before[1]) == 7
-    memory.rebuild()
-    assert memory.digest() == before
+def test_rebuilt_tables_hold_the_same(store: str) -> None:
+    with Memory.open(store) as memory:
+        for number in range(50):
+            memory.remember(
+                f"acme/space-{number % 7}", ALICE, f"slot-{number % 5}", number, session=f"run-{number % 3}"
+            )
+        memory.forget("acme/space-1", ALICE, "slot-1")
+        before = memory.digest()
+        assert len(before[1]) == 7
+        memory.rebuild()
+        assert memory.digest() == before
 
 
 def test_it_is_all_there_after_closing(store: str) -> None:
