@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast
 import aiokafka
 import faust
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import KafkaError
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.auth import CredentialsT
@@ -67,14 +68,23 @@ class Membership:
     def __init__(self, session_timeout_s: float) -> None:
         self._session_timeout_s = session_timeout_s
         self._confirmed_at: float | None = None
+        self.refusal: Exception | None = None
+        """Why the broker does not let this worker be a member, when it said so for good."""
 
     def confirmed(self, asked_at: float) -> None:
         """A request sent at `asked_at`, by `boot_time`, was answered well."""
         self._confirmed_at = asked_at
 
-    def lost(self) -> None:
-        """The broker does not know this member, or it has left."""
-        self._confirmed_at = None
+    def check(self) -> None:
+        """
+        Raises:
+            InvalidInput: the broker does not let this worker be a member, and asking again would not help.
+        """
+        if self.refusal is not None:
+            raise InvalidInput(
+                f"the broker does not let this worker be a member of its group: {self.refusal}",
+                hint="check --session-timeout against the broker's group.min.session.timeout.ms, and the rights",
+            )
 
     @property
     def holds(self) -> bool:
@@ -120,7 +130,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 def _watched(ask: Callable[..., Awaitable[Any]], membership: Membership) -> Callable[..., Awaitable[Any]]:
     async def watched(*arguments: Any) -> Any:
         asked_at = boot_time()
-        answer = await ask(*arguments)
+        try:
+            answer = await ask(*arguments)
+        except KafkaError as error:
+            if not error.retriable:
+                membership.refusal = error
+            raise
         if answer:
             membership.confirmed(asked_at)
         return answer
@@ -257,22 +272,6 @@ def web_application(app: faust.App) -> Any:
     web = cast(Web, app.web)
     web._runner = type(web._runner)(web.web_app, access_log=None, max_line_size=MAX_LINE_BYTES)
     return web.web_app
-
-
-def refuse_ended_coordination(app: faust.App) -> None:
-    """
-    Raises:
-        InvalidInput: the broker does not grant what this worker asks for, so that it never becomes a member.
-    """
-    thread = cast(Consumer, app.consumer)._thread
-    coordinator = None if thread._consumer is None else thread._consumer._coordinator
-    task = None if coordinator is None else getattr(coordinator, "_coordination_task", None)
-    if task is not None and task.done() and not task.cancelled():
-        error = task.exception()
-        raise InvalidInput(
-            f"this worker can't be a member of the group: {error or 'its coordination ended'}",
-            hint="check session_timeout_s against the broker's group.min.session.timeout.ms and …max…, and the rights",
-        )
 
 
 def own_url(app: faust.App) -> str:

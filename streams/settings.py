@@ -52,7 +52,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name, low, high in _RANGES:
             value = getattr(self, name)
             if not low <= value <= high:
-                raise InvalidInput(f"{name} is {value:,}, and may be {low:,} to {high:,}")
+                shown = f"{value:,}" if isinstance(value, int) else f"{value:g}"
+                raise InvalidInput(f"{name} is {shown}, and may be {low:,} to {high:,}")
         if self.heartbeat_s * 3 > self.session_timeout_s:
             raise InvalidInput(
                 f"heartbeat_s is {self.heartbeat_s:g}, and may be a third of session_timeout_s, "

@@ -26,7 +26,6 @@ from streams.faust_client import (
     own_url,
     owners,
     pause,
-    refuse_ended_coordination,
     standbys,
     web_application,
 )
@@ -164,7 +163,7 @@ class Worker:
             starting = asyncio.ensure_future(self._app.start())
             await asyncio.wait((starting, ending, ended), return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
-                starting.result()
+                self._check_started(starting)
                 await asyncio.wait((ending, ended), return_when=asyncio.FIRST_COMPLETED)
             else:
                 starting.cancel()
@@ -178,6 +177,15 @@ class Worker:
                 self.fail(error)
         if self._failure is not None:
             raise self._failure
+
+    def _check_started(self, starting: asyncio.Future[Any]) -> None:
+        try:
+            starting.result()
+        except OSError as error:
+            raise InvalidInput(
+                f"can't listen on {self._settings.host}:{self._settings.port}: {error.strerror or error}",
+                hint="another process has the port; choose one with --port",
+            ) from error
 
     def fail(self, error: BaseException) -> None:
         """End the process with `error`: it can't go on, and what it can't fold it must not skip."""
@@ -237,7 +245,7 @@ class Worker:
                 if crash is not None or self._app.should_stop:
                     self.fail(_as_ours(crash))
                     return
-                refuse_ended_coordination(self._app)
+                self._membership.check()
                 await self._look(tick)
         except asyncio.CancelledError:
             raise

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -64,6 +64,11 @@ def test_the_same_events_by_several_producers_at_once(tmp_path: Path, broker: Br
         assert (verdict.events, verdict.duplicates, verdict.quarantined) == (400, 1200, 0)
 
 
+def ended(workers: Fleet, before: Sequence[int]) -> None:
+    """Wait for the transaction's marker in every partition: the broker writes it after it has answered."""
+    until(lambda: all(now > then for now, then in zip(workers.log.ends(), before, strict=True)), "no marker came")
+
+
 def test_what_is_aborted_is_never_seen_and_what_is_committed_is(tmp_path: Path, broker: Broker) -> None:
     """The log ends with the marker of an aborted transaction in every partition: the tables come to its end all the
     same, and nobody ends over it. What waits behind an open transaction is there when that is committed."""
@@ -71,17 +76,23 @@ def test_what_is_aborted_is_never_seen_and_what_is_committed_is(tmp_path: Path, 
         both = [fact(space, "user:x", "n", number) for number, space in enumerate(SPACES)]
         with fleet_records.transaction(workers.bootstrap, workers.topic, both, "commits") as producer:
             workers.log.append(behind := told(2))
+            before = workers.log.ends()
             producer.commit_transaction(30)
+        ended(workers, before)
         workers.settle()
         never = [fact(space, "user:x", "n", "never") for space in SPACES]
         with fleet_records.transaction(workers.bootstrap, workers.topic, never, "aborts") as producer:
+            before = workers.log.ends()
             producer.abort_transaction(30)
+        ended(workers, before)
         workers.settle()
         path = fact_path(SPACE, "user:x", "n")
         assert "never" not in workers.owner_of(SPACE).ask(path, here=True).text
         workers.log.append(after := [fact(SPACE, "user:x", "n", "after all")])
         with fleet_records.transaction(workers.bootstrap, workers.topic, never, "aborts") as producer:
+            before = workers.log.ends()
             producer.abort_transaction(30)
+        ended(workers, before)
         workers.settle()
         assert "after all" in workers.owner_of(SPACE).ask(path, here=True).text
         assert [worker.process.poll() for worker in workers.workers.values() if worker.process] == [None, None]
