@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from schemas.errors import LogUnreachable, Unavailable
+from schemas.errors import LogUnreachable, NotFound, Unavailable
 from streams import clock
 from streams.hosting import Hosted
 from streams.metrics import Metrics
@@ -54,6 +54,7 @@ class Delivery:
         self._behind = behind
         self._fail = fail
         self._generation = 0
+        self._stopped = False
         self._arrived: list[list[Record]] = [[] for _ in hosted]
         self._folding: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -80,7 +81,9 @@ class Delivery:
             self._arrived[number].clear()
 
     def assign(self, active: set[int], standby: set[int]) -> None:
-        """These partitions are this worker's now, and no others."""
+        """These partitions are this worker's now, and no others. Too late after `stop`."""
+        if self._stopped:
+            return
         self._generation += 1
         for number, one in enumerate(self._hosted):
             one.ready = False
@@ -124,7 +127,7 @@ class Delivery:
         of what the log has (the end of a transaction alone, or a delivery that stalls).
         """
         one = self._hosted[number]
-        if one.state != "live":
+        if one.state != "live" or self._stopped:
             return
         if one.lag > (0 if one.role == "standby" else self._behind) or one.still > 1:
             self.fall_back(number)
@@ -147,6 +150,7 @@ class Delivery:
 
     async def stop(self) -> None:
         """End what is going on, at the next batch, and wait for it."""
+        self._stopped = True
         self._generation += 1
         for one in self._hosted:
             one.ready, one.role = False, None
@@ -186,7 +190,10 @@ class Delivery:
                 one.state = "catching up"
                 if await self._in(self._bulk_threads, partial(one.catch_up, stale)):
                     break
-            except Unavailable as error:  # the broker is away, or another process has the tables for a moment
+            except (
+                Unavailable,
+                NotFound,
+            ) as error:  # the broker is away or has no metadata yet, or the tables are held
                 _log.warning("partition %d: %s; trying again", number, error)
                 await asyncio.sleep(RETRY_S)
         if stale():
@@ -209,7 +216,7 @@ class Delivery:
                 del arrived[: len(records)]
                 try:
                     await self._in(self._live_threads, partial(one.fold, records))
-                except LogUnreachable as error:  # a gap can't be filled now: reading in bulk goes on trying
+                except (LogUnreachable, NotFound) as error:  # a gap can't be filled now: reading in bulk goes on trying
                     _log.warning("partition %d: %s", number, error)
                     self.fall_back(number)
                     return

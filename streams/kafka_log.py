@@ -262,18 +262,13 @@ class KafkaLog:
         """Ask the broker for the topic again and compare it with what it was when this object first asked.
 
         Raises:
-            LogRecreated: it is gone, or another one of the same name.
+            NotFound: the broker has no such topic, or, just started, does not know it yet.
+            LogRecreated: it is another one of the same name.
             LogChanged: it has another number of partitions.
             LogUnreachable: no answer within `timeout_s`.
         """
         identity, partitions = self._describe()
-        try:
-            now = _describe_topic(_admin(self._bootstrap, self._config), self._topic, self._timeout_s, self._bootstrap)
-        except NotFound as error:
-            raise LogRecreated(
-                f"the topic {self._topic} is gone from {self._bootstrap}",
-                hint="bring it back from an archive: slotlog topic create, then slotlog import",
-            ) from error
+        now = _describe_topic(_admin(self._bootstrap, self._config), self._topic, self._timeout_s, self._bootstrap)
         if str(now.topic_id) != identity:
             raise LogRecreated(
                 f"the topic {self._topic} was deleted and created again: it was {identity}, and is {now.topic_id}",

@@ -41,6 +41,7 @@ FLUSH_EVENTS = 100_000
 STOP_WITHIN_S = 20.0
 LAGGING_EVENTS = 10_000
 TOLD_EVERY_TICKS = 5
+GONE_AFTER_TICKS = 15
 
 Mount = Callable[[Any, HostedMemory, "Worker", Metrics], None]
 """Puts the web application's routes on Faust's own aiohttp application."""
@@ -109,6 +110,7 @@ class Worker:
         self._failure: BaseException | None = None
         self._ended = asyncio.Event()
         self._reachable = True
+        self._missing = 0
         mount(web_application(self._app), self.memory, self, self.metrics)
 
     # What the web application asks (ports.Fleet).
@@ -258,9 +260,14 @@ class Worker:
             ends = await asyncio.to_thread(self.memory.log.ends)
             if tick % TOLD_EVERY_TICKS == 0:
                 await asyncio.to_thread(self.memory.log.check_unchanged)
+                self._missing = 0
             self._reachable = True
-        except NotFound as error:  # the broker has no such topic now
-            raise LogRecreated(str(error), hint="bring it back from an archive: slotlog import") from error
+        except NotFound as error:  # a broker that has just started may not know it yet
+            ends = None
+            self._missing += 1
+            if self._missing > GONE_AFTER_TICKS:
+                hint = "bring it back from an archive: slotlog topic create, then slotlog import"
+                raise LogRecreated(f"the topic {self._topic} is gone: {error}", hint=hint) from error
         except LogUnreachable as error:
             if self._reachable:
                 _log.warning("%s", error)
