@@ -56,7 +56,7 @@ def test_a_rebalance_is_seen_at_the_next_question() -> None:
     ("given", "told"),
     [
         ({"port": 0}, "port is 0"),
-        ({"port": 65_536}, "port is 65536"),
+        ({"port": 65_536}, "port is 65,536"),
         ({"behind": 99}, "behind is 99"),
         ({"session_timeout_s": 2}, "session_timeout_s is 2"),
         ({"session_timeout_s": 3, "heartbeat_s": 2}, "a third"),
