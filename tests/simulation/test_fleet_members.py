@@ -37,5 +37,5 @@ def test_a_worker_that_slept_past_its_session_timeout(tmp_path: Path, broker: Br
 
 
 def test_a_catch_up_that_a_rebalance_interrupts(tmp_path: Path, broker: Broker, chance: random.Random) -> None:
-    found = scenarios.interrupted_catch_up(tmp_path, broker, chance, backlog=40_000)
+    found = scenarios.interrupted_catch_up(tmp_path, broker, chance, backlog=20_000)
     assert found["in_the_middle"], "the backlog is too small for this machine: it was read before the second one joined"

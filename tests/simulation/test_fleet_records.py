@@ -160,7 +160,7 @@ def test_a_full_disk_ends_the_worker_and_room_is_all_it_needs(tmp_path: Path, br
     with fleet(tmp_path, broker, partitions=2) as workers:
         place = tmp_path / "w1" / "state"
         place.mkdir(parents=True)
-        mount = ["mount", "-t", "tmpfs", "-o", "size=3m", "slotlog-test", str(place)]
+        mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "slotlog-test", str(place)]
         done = subprocess.run(mount, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"a small disk can't be mounted here: {done.stderr.strip()}")
