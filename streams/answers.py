@@ -102,6 +102,11 @@ Answer = Belief | list[Belief] | None
 """Of a slot that holds one value: its belief or None. Of one that holds many: a list by (valid_from, offset)."""
 
 
+def beliefs_of(answer: Answer) -> list[Belief]:
+    """The beliefs of an answer, whether its slot holds one value or many."""
+    return answer if isinstance(answer, list) else [] if answer is None else [answer]
+
+
 class Change(msgspec.Struct, frozen=True):
     """From `position` on, `beliefs` were what the slot answered for the instant asked about (empty: nothing)."""
 

@@ -127,9 +127,7 @@ class Follower:
             return
         self.close()
         try:
-            if not self._take():
-                self._lock_folder()  # says who has them
-                raise StoreBusy(f"the tables in {self._folder} were held by another process", hint="try again")
+            self._take()
             self._opened = True
         except BaseException:
             self._let_go(flush=False)
@@ -249,23 +247,27 @@ class Follower:
 
     def _open(self, end: int) -> None:
         self._reopen_at = end + TAIL_MAX_EVENTS
-        if self._hold and self._take():
+        if self._hold and self._took():
             return
         read = self._tables = Tables.open_to_read(self._folder)
         head = None if read is None else _head_of(read)
         self.head = self._fresh_head() if head is None else self._checked(head)
-        if end - self.head.next_offset > TAIL_MAX_EVENTS and self._take():
+        if end - self.head.next_offset > TAIL_MAX_EVENTS and self._took():
             if read is not None:
                 read.close()
             return
         self._overlay = Overlay(Empty() if read is None or head is None else read)
 
-    def _take(self) -> bool:
+    def _took(self) -> bool:
         """Open the tables to write; False when somebody else has them."""
         try:
-            self._lock_folder()
+            self._take()
         except StoreBusy:
             return False
+        return True
+
+    def _take(self) -> None:
+        self._lock_folder()
         opened = self._tables = Tables.open_to_write(self._folder)
         head = _head_of(opened)
         if head is None and opened.get(keys.HEAD) is not None:  # an older format: fold again
@@ -276,7 +278,6 @@ class Follower:
         self._overlay = None
         self._remember()
         self._flushed_at = time.monotonic()
-        return True
 
     def _remember(self) -> None:
         assert self._tables is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from streams.answers import Answer, Belief
+from streams.answers import Answer, Belief, beliefs_of
 from streams.reads import Reads
 from streams.view import ResolvedView
 
@@ -31,7 +31,7 @@ def diff(reads: Reads, space: str, first: ResolvedView, second: ResolvedView) ->
     for entity, slot in _to_compare(reads, space, first, second):
         before = reads.answer(space, entity, slot, first, judges[0])
         after = reads.answer(space, entity, slot, second, judges[1])
-        if _believed(before) != _believed(after):
+        if believed(before) != believed(after):
             found.append(Difference(entity, slot, before, after))
     return found
 
@@ -48,9 +48,9 @@ def _to_compare(reads: Reads, space: str, first: ResolvedView, second: ResolvedV
     return reads.slots(space)
 
 
-def _believed(answer: Answer) -> list[tuple[type, object, str]]:
-    beliefs = answer if isinstance(answer, list) else [] if answer is None else [answer]
-    return sorted((_kept(belief) for belief in beliefs), key=repr)
+def believed(answer: Answer) -> list[tuple[type, object, str]]:
+    """What of an answer makes it another one: values and their trust."""
+    return sorted((_kept(belief) for belief in beliefs_of(answer)), key=repr)
 
 
 def _kept(belief: Belief) -> tuple[type, object, str]:

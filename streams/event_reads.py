@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+from schemas import events as ev
 from schemas.codec import Codec
 from schemas.errors import NotFound
 from schemas.events import Value
@@ -38,6 +39,12 @@ class EventReads:
         if data is None:
             raise NotFound(f"no event of space {space!r} is at offset {offset}")
         return self._recorded(offset, data)
+
+    def events(self, space: str, start: int, stop: int) -> Iterator[Recorded]:
+        """Every event of the space from offset `start`, inclusive, to `stop`, exclusive, ascending, whatever a View
+        says of it."""
+        for key, data in self._rows.scan(keys.event(space, start), keys.event(space, stop)):
+            yield self._recorded(keys.last_int(key), data)
 
     def event(self, space: str, event_id: bytes) -> Recorded:
         """The event with this id.
@@ -121,16 +128,17 @@ class EventReads:
 
     def touched(self, space: str, start: int, stop: int) -> set[tuple[str, str]]:
         """(entity, slot) that events from offset `start`, inclusive, to `stop`, exclusive, say something about."""
-        found = set()
-        for _, data in self._rows.scan(keys.event(space, start), keys.event(space, stop)):
-            event = self._codec.decode(decode(EventRow, data).event)
-            target = getattr(event, "target", None)
-            if target is not None:
-                event = self.event(space, target).event
-            entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
-            if entity is not None and slot is not None:
-                found.add((entity, slot))
-        return found
+        events = (recorded.event for recorded in self.events(space, start, stop))
+        return {slot for event in events if (slot := self.slot_of(space, event)) is not None}
+
+    def slot_of(self, space: str, event: ev.Event) -> tuple[str, str] | None:
+        """(entity, slot) that an event of the space says something about, itself or through the fact it names; None for
+        one that is about neither."""
+        target = getattr(event, "target", None)
+        if target is not None:
+            event = self.event(space, target).event
+        entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
+        return None if entity is None or slot is None else (entity, slot)
 
     def rules_changed(self, space: str) -> int:
         """Offset of the newest event that rules the whole space, -1 when there is none."""

@@ -18,7 +18,7 @@ from streams.answers import Receipt
 from streams.catchup import Follower
 from streams.kafka_log import KafkaLog
 from streams.local import LocalMemory
-from streams.ports import Batch, Log, Position, Record
+from streams.ports import Batch, Log, Record
 from streams.reads import Reads
 from streams.status import PartitionStatus, Role, State
 
@@ -150,30 +150,19 @@ class HostedMemory(LocalMemory):
     ) -> None:
         """`answers` is asked before each read: whether this process is a member of its group."""
         super().__init__(
-            store, actor=actor, hold=True, create=False, max_value_bytes=DEFAULT_MAX_VALUE_BYTES, timeout_s=timeout_s
+            store,
+            actor=actor,
+            hold=True,
+            create=False,
+            max_value_bytes=DEFAULT_MAX_VALUE_BYTES,
+            timeout_s=timeout_s,
+            flush_events=flush_events,
+            flush_interval_s=flush_s,
         )
         assert isinstance(self._log, KafkaLog)
         self.log = self._log
         self._answers = answers
-        self._followers = [
-            Follower(
-                self._log,
-                partition,
-                self._tables_folder / f"p{partition}",
-                self._codec,
-                hold=True,
-                flush_events=flush_events,
-                flush_interval_s=flush_s,
-            )
-            for partition in range(self._log.partitions)
-        ]
         self.hosted = [Hosted(self._log, follower, metrics) for follower in self._followers]
-
-    def reached(self, space: str) -> Position:
-        """The last offset that is folded of the space's partition."""
-        partition = self._partition_of(space)
-        self._check_serving(partition)
-        return Position(partition, self.hosted[partition].next_offset - 1)
 
     def _partition_of(self, space: str) -> int:
         check_space(space)

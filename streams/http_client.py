@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 
 from schemas.errors import InvalidInput
-from streams.remote_exchange import JSON, Broken, Reply, Request
+from streams.remote_exchange import Broken, Reply, Request
 from streams.remote_params import query
+from streams.wire import JSON
 
 CONNECT_S = 5.0
 _LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=30.0)

@@ -15,12 +15,10 @@ import msgspec
 from schemas.codec import Codec
 from schemas.errors import LogTruncated, StoreDamaged, UndecodableEvent
 from streams import keys
-from streams.catchup import REMEMBERED_ROWS_MAX, SUMMARY_FAMILIES
-from streams.fold import CHECKPOINT_OFFSETS, chained, fold
-from streams.overlay import Overlay, Remembered
+from streams.catchup import Follower
+from streams.fold import CHECKPOINT_OFFSETS, chained
 from streams.ports import Log, Position, Record
 from streams.rows import EventRow, Head, Rows, decode, decode_offset
-from streams.tables import Tables
 
 _OF_A_SPACE = b"PEIFLNSRZ"
 _PAST_ALL_KEYS = b"\xff" * 8
@@ -56,21 +54,17 @@ def verify_log(log: Log, head: Head, rows: Rows, codec: Codec) -> Problem | None
     return _located(since if suspects is None else suspects, head.partition, rows, codec)
 
 
-def fold_again(log: Log, head: Head, folder: Path, codec: Codec) -> Tables:
-    """Fresh tables in `folder` with a second fold of the log, up to where `head` is."""
-    made = Tables.open_to_write(folder)
-    again = Head(head.log_identity, head.partition, head.partitions)
-    remembered = Remembered(made, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
+def fold_again(log: Log, head: Head, folder: Path, codec: Codec) -> Follower:
+    """A second fold of the log into fresh tables in `folder`, up to where `head` is. The caller closes it."""
+    again = Follower(log, head.partition, folder, codec, hold=True)
     try:
-        for batch in log.read(head.partition, 0, head.next_offset):
-            rows = Overlay(remembered)
-            again = fold(batch, rows, again, codec)
-            made.write(rows.writes)
-            remembered.keep(rows.writes)
+        again.take()
+        for batch in again.batches(head.next_offset):
+            again.fold(batch)
     except BaseException:
-        made.close(flush=False)
+        again.close()
         raise
-    return made
+    return again
 
 
 def verify_tables(rows: Rows, folded: Rows) -> list[Problem]:

@@ -156,9 +156,9 @@ class Tending(Partitions, Memory):
             try:
                 again = fold_again(self._log, follower.head, Path(folder) / "p", self._codec)
                 try:
-                    return verify_tables(follower.rows, again)
+                    return verify_tables(follower.rows, again.rows)
                 finally:
-                    again.close(flush=False)
+                    again.close()
             finally:
                 lock.close()
 

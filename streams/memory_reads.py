@@ -135,8 +135,7 @@ class Reading(Partitions, Memory):
     def reached(self, space: str) -> Position:
         with self._locked(space):
             self._fresh(space)
-            head = self._follower(space).head
-            return Position(head.partition, head.next_offset - 1)
+            return self._at(space)
 
     def sessions(self, space: str) -> list[Session]:
         with self._locked(space):

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from schemas.checks import check_space
 from schemas.errors import SlotlogError, StoreClosed
-from streams.catchup import Follower
+from streams.catchup import FLUSH_INTERVAL_S, TAIL_MAX_EVENTS, Follower
 from streams.making import Making
+from streams.ports import Position
 from streams.reads import Reads
 from streams.stores import open_store
 
@@ -23,7 +24,16 @@ class Partitions:
     """What the verbs of `Memory` share. Everything that touches the rows of a space holds `_locked(space)`."""
 
     def __init__(
-        self, store: str | Path, *, actor: str | None, hold: bool, create: bool, max_value_bytes: int, timeout_s: float
+        self,
+        store: str | Path,
+        *,
+        actor: str | None,
+        hold: bool,
+        create: bool,
+        max_value_bytes: int,
+        timeout_s: float,
+        flush_events: int = TAIL_MAX_EVENTS,
+        flush_interval_s: float = FLUSH_INTERVAL_S,
     ) -> None:
         self._seen: dict[str, tuple[int, bytes | None]] = {}
         self._making = Making(actor, self._seen, max_value_bytes)
@@ -35,7 +45,15 @@ class Partitions:
         self._keeper: threading.Thread | None = None
         self._tables_folder = opened.tables
         self._followers = [
-            Follower(self._log, partition, opened.tables / f"p{partition}", self._codec, hold=hold)
+            Follower(
+                self._log,
+                partition,
+                opened.tables / f"p{partition}",
+                self._codec,
+                hold=hold,
+                flush_events=flush_events,
+                flush_interval_s=flush_interval_s,
+            )
             for partition in range(self._log.partitions)
         ]
 
@@ -88,6 +106,11 @@ class Partitions:
     def _current(self, space: str) -> Reads:
         """Reads of the space's partition, as of its last refresh."""
         return self._follower(space).reads
+
+    def _at(self, space: str) -> Position:
+        """The last offset of the space's partition that is folded, as of its last refresh."""
+        head = self._follower(space).head
+        return Position(head.partition, head.next_offset - 1)
 
     def _first(self, partition: int) -> int:
         """Offset of the first record that the log still has."""

@@ -5,6 +5,7 @@ Both logs hold the same bytes and are held to the same contract (`tests/contract
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -25,6 +26,18 @@ class Position(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.partition}:{self.offset}"
+
+
+_OFFSET = re.compile(r"-?[0-9]{1,18}")
+_POSITION = re.compile(r"([0-9]{1,9}):(-?[0-9]{1,18})")
+
+
+def place_of(text: str) -> int | Position | None:
+    """What `OFFSET` or `PARTITION:OFFSET` says; None for any other text."""
+    if _OFFSET.fullmatch(text):
+        return int(text)
+    pair = _POSITION.fullmatch(text)
+    return None if pair is None else Position(int(pair[1]), int(pair[2]))
 
 
 class Message(NamedTuple):

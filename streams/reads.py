@@ -14,7 +14,7 @@ from schemas.errors import InvalidView
 from schemas.events import Value
 from schemas.times import Micros, instant, micros, rfc3339
 from streams import keys
-from streams.answers import Answer, Belief, Change, Claimed, Recorded
+from streams.answers import Answer, Belief, Change, Claimed, Recorded, beliefs_of
 from streams.belief import FOREVER, Claim, Run, contested, runs
 from streams.event_reads import EventReads
 from streams.hot import HotSlot, HotSlots, HotView
@@ -165,7 +165,7 @@ class Reads(EventReads):
                 self.position(offset), resolved.valid_at, resolved.branch, resolved.trust, resolved.without_actors
             )
             answer = self.get(space, entity, slot, then)
-            beliefs = answer if isinstance(answer, list) else [] if answer is None else [answer]
+            beliefs = beliefs_of(answer)
             now = [
                 (belief.value, belief.valid_from, belief.valid_to, belief.event_id, belief.trust) for belief in beliefs
             ]
@@ -321,18 +321,15 @@ class Reads(EventReads):
         Retractions and verdicts that name an event id belong to the slot of the fact they name.
         """
         judge = self.judge(space, resolved)
-        for key, data in self._rows.scan(keys.event(space, start), keys.event(space, resolved.as_of.offset + 1)):
-            recorded = self._recorded(keys.last_int(key), data)
+        for recorded in self.events(space, start, resolved.as_of.offset + 1):
             if not judge.counts(recorded.position.offset, micros(recorded.append_time), recorded.event.actor):
                 continue
             if entity is None or self._is_about(space, recorded.event, entity, slot):
                 yield recorded
 
     def _is_about(self, space: str, event: ev.Event, entity: str, slot: str | None) -> bool:
-        target = getattr(event, "target", None)
-        if target is not None:
-            event = self.event(space, target).event
-        return getattr(event, "entity", None) == entity and (slot is None or getattr(event, "slot", None) == slot)
+        found = self.slot_of(space, event)
+        return found is not None and found[0] == entity and slot in (None, found[1])
 
     def blocked_by(self, space: str, offset: int) -> str | None:
         """Why the event at `offset`, which was folded, is not believed as of then: a tombstone on its value, or the

@@ -21,9 +21,10 @@ from streams.memory import Memory, Point
 from streams.ports import Position
 from streams.remote_exchange import Call, Exchange, Replayed, Reply, Request, Work, error_of
 from streams.remote_horizon import Horizon, position_of
-from streams.remote_params import LONGEST_WAIT_S, Params, limit, of_point, of_slot, of_space, of_view, part, timeout
+from streams.remote_params import Params, limit, of_point, of_slot, of_space, of_view, part, timeout
 from streams.stores import Store, open_store
 from streams.view import ResolvedView, View
+from streams.wire import PAGE_ITEMS_MAX, WAIT_S_MAX
 
 if TYPE_CHECKING:
     from streams.compare import Difference
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-PAGE_MAX, PAGE_OF_TIMELINE = 1_000, 500
+PAGE_OF_TIMELINE = 500
 
 
 class Page(NamedTuple, Generic[T]):
@@ -135,7 +136,7 @@ class Asking:
             try:
                 reply = yield from self.exchange.ask(Request("GET", path, params), left)
             except NotReached:
-                if left <= LONGEST_WAIT_S:
+                if left <= WAIT_S_MAX:
                     raise
                 continue
             self._note_position(reply)
@@ -206,7 +207,7 @@ class Asking:
         slots: dict[str, Belief | list[Belief]] = {}
         cursor: Params = ()
         while True:
-            found = yield from self._seen(space, path, view, params=(("limit", str(PAGE_MAX)), *cursor))
+            found = yield from self._seen(space, path, view, params=(("limit", str(PAGE_ITEMS_MAX)), *cursor))
             slots.update(self.exchange.read(dict[str, Belief | list[Belief]], found, "slots"))
             if found.get("next") is None:
                 return slots
@@ -306,7 +307,7 @@ class Asking:
 
     def _all(self, cls: type[T], space: str | None, path: str, *views: View) -> Call[list[T]]:
         """Every item of a paged list."""
-        page = yield from self._page(cls, space, path, views, (limit(PAGE_MAX),))
+        page = yield from self._page(cls, space, path, views, (limit(PAGE_ITEMS_MAX),))
         items = page.items
         while page.more is not None:
             page = yield from page.more()

@@ -16,7 +16,7 @@ import msgspec
 from schemas import errors
 from schemas.errors import InvalidEvent, InvalidInput, NotReached, SlotlogError, StoreClosed, Unavailable
 from streams.answers import Recorded
-from streams.wire import Unreadable, typed
+from streams.wire import JSON, JSON_LINES, PROBLEM, PROBLEM_TYPE, Unreadable, typed
 
 T = TypeVar("T")
 
@@ -24,8 +24,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 GRACE_S = 5.0
 """A server that was told how long to wait for its tables gets so much longer to say that it did."""
 
-JSON, JSON_LINES, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
-_PROBLEM_TYPE = "urn:slotlog:problem:"
 _AGAIN = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 
 
@@ -208,7 +206,7 @@ def problem_of(reply: Reply) -> Mapping[str, Any] | None:
         found = msgspec.json.decode(reply.body, type=dict[str, Any])
     except msgspec.DecodeError:
         return None
-    return found if str(found.get("type")).startswith(_PROBLEM_TYPE) else None
+    return found if str(found.get("type")).startswith(PROBLEM_TYPE) else None
 
 
 def error_of(problem: Mapping[str, Any], status: int, *, numbered: bool = True) -> SlotlogError:
@@ -216,7 +214,7 @@ def error_of(problem: Mapping[str, Any], status: int, *, numbered: bool = True) 
 
     A class that is not known here becomes its nearest by the status.
     """
-    name = str(problem["type"]).removeprefix(_PROBLEM_TYPE)
+    name = str(problem["type"]).removeprefix(PROBLEM_TYPE)
     text, hint = str(problem.get("detail") or problem.get("title") or name), problem.get("hint")
     hint = None if hint is None else str(hint)
     known = getattr(errors, name, None)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from schemas.errors import InvalidView
 from schemas.jsonform import parse_id
 from streams.answers import Receipt
-from streams.ports import Position
+from streams.ports import Position, place_of
 from streams.view import View
 
 
@@ -77,11 +77,10 @@ def position_of(text: str) -> Position:
     Raises:
         InvalidView: it is none.
     """
-    partition, colon, offset = text.partition(":")
-    try:
-        return Position(int(partition), int(offset if colon else ""))
-    except ValueError as error:
-        raise InvalidView(f"{text!r} is no position") from error
+    found = place_of(text)
+    if not isinstance(found, Position):
+        raise InvalidView(f"{text!r} is no position")
+    return found
 
 
 def _offset_of(view: View, written: Position) -> int:

@@ -11,11 +11,9 @@ from schemas.errors import InvalidInput, InvalidView
 from schemas.times import micros, rfc3339
 from streams.memory import Point
 from streams.view import View, refuse_unanswerable
+from streams.wire import WAIT_S_MAX
 
 Params = tuple[tuple[str, str], ...]
-
-LONGEST_WAIT_S = 60.0
-"""The most that a server waits at a time."""
 
 
 def query(params: Params) -> str:
@@ -76,4 +74,4 @@ def limit(items: int) -> tuple[str, str]:
 
 
 def timeout(seconds: float) -> tuple[str, str]:
-    return ("timeout", f"{min(seconds, LONGEST_WAIT_S):g}")
+    return ("timeout", f"{min(seconds, WAIT_S_MAX):g}")

@@ -1,4 +1,4 @@
-"""Answers as JSON values, for `--format json` and the HTTP API, and back again: `typed(cls, plain(x)) == x`.
+"""Answers as JSON values, for `--json` and the HTTP API, and back again: `typed(cls, plain(x)) == x`.
 
 A struct is an object by its fields' names, a Position `{"partition", "offset"}`, a time RFC 3339, an id UUID text, an
 event its own JSON form. Numbers keep their type as long as the JSON library does: `1` is a long and `1.0` a double.
@@ -22,6 +22,14 @@ from schemas.jsonform import from_json, to_json
 from schemas.times import Micros, instant, micros, parse_time, rfc3339
 from streams.ports import Position
 from streams.view import ResolvedView
+
+# What both ends of the HTTP API go by.
+JSON, JSON_LINES, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
+PROBLEM_TYPE = "urn:slotlog:problem:"
+"""Before the name of the error's class in `schemas.errors`."""
+WAIT_S_MAX = 60.0
+"""The most seconds that a server waits at a time."""
+PAGE_ITEMS_MAX = 1_000
 
 T = TypeVar("T")
 _Make = Callable[[Any], Any]

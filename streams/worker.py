@@ -287,7 +287,6 @@ class Worker:
             self._delivery.look_after(number)
             if one.state == "catching up" and one.lag > self._settings.behind and tick % TOLD_EVERY_TICKS == 0:
                 _log.info("partition %d: catching up, %d of %d", number, one.next_offset, one.end)
-        self.metrics.partitions(self._partitions())
 
     def _partitions(self) -> tuple[PartitionStatus, ...]:
         return tuple(status for one in self.memory.hosted if (status := one.status()) is not None)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 DEFAULT_TIMEOUT_S = 30.0
-_OFFSET = re.compile(r"-?\d+")
-_POSITION = re.compile(r"(\d+):(-?\d+)")
 _DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 _EVENT_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -85,14 +83,12 @@ def as_time(_: click.Context, parameter: click.Parameter, text: str | None) -> d
 def as_point(_: click.Context, parameter: click.Parameter, text: str | None) -> int | Position | datetime | None:
     """A callback for a point of the log: an offset, PARTITION:OFFSET, or a time."""
     from schemas.errors import InvalidInput
-    from streams import Position
+    from streams.ports import place_of
 
     if text is None:
         return None
-    if _OFFSET.fullmatch(text):
-        return int(text)
-    if (pair := _POSITION.fullmatch(text)) is not None:
-        return Position(int(pair[1]), int(pair[2]))
+    if (place := place_of(text)) is not None:
+        return place
     if ":" not in text and "-" not in text:
         raise InvalidInput(
             f"{parameter.opts[0]} {text!r} is no point of the log",

@@ -17,7 +17,7 @@ from projectors.surfaces.params import (
     space_argument,
     viewing,
 )
-from projectors.surfaces.telling import beliefs_of, nothing, show_beliefs, show_slots
+from projectors.surfaces.telling import nothing, show_beliefs, show_slots
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,6 +46,7 @@ def get(settings: Settings, space: str, entity: str, slot: str, view: View, valu
       slotlog get acme/support user:alice employer --without-actor agent:intern --json
     """
     from projectors.surfaces import output
+    from streams.answers import beliefs_of
 
     with settings.open(create=False) as memory:
         answer = memory.get(space, entity, slot, view)

@@ -18,7 +18,7 @@ from projectors.surfaces.params import (
     trust_choice,
     viewing,
 )
-from projectors.surfaces.telling import beliefs_of, nothing, show_beliefs, show_slots
+from projectors.surfaces.telling import nothing, show_beliefs, show_slots
 
 if TYPE_CHECKING:
     from streams import Belief, Memory, View
@@ -151,6 +151,7 @@ def known(settings: Settings, space: str, event_id: str, entity: str | None, slo
     """
     from projectors.surfaces import output
     from projectors.surfaces.render_why import known_lines
+    from streams.answers import beliefs_of
 
     if slot is not None and entity is None:
         raise click.UsageError("--slot needs --entity")

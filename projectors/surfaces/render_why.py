@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from projectors.surfaces.output import cut, exact, printable, value, word
 from projectors.surfaces.render import because, belief_lines, held, how, what_claimed
-from projectors.surfaces.telling import beliefs_of
 from schemas import events as ev
 from schemas.jsonform import id_text
 from streams import Answer, Belief, ResolvedView
-from streams.answers import Known
+from streams.answers import Known, beliefs_of
 from streams.compare import Difference
 from streams.explain import ExplainedClaim, Explanation, Said
 from streams.inference import SlotSchema

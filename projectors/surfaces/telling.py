@@ -10,7 +10,7 @@ import click
 from projectors.surfaces.params import Settings
 
 if TYPE_CHECKING:
-    from streams import Answer, Belief, Memory, Receipt
+    from streams import Belief, Memory, Receipt
 
 _NOT_BELIEVED = ("blocked", "conflict", "quarantined")
 
@@ -39,11 +39,6 @@ def nothing(settings: Settings, text: str) -> NoReturn:
     raise click.exceptions.Exit(1)
 
 
-def beliefs_of(answer: Answer) -> list[Belief]:
-    """The beliefs of an answer, whether its slot holds one value or many."""
-    return answer if isinstance(answer, list) else [] if answer is None else [answer]
-
-
 def show_beliefs(beliefs: Iterable[Belief]) -> None:
     """Each belief as a person reads it."""
     from projectors.surfaces.output import line
@@ -58,6 +53,7 @@ def show_slots(found: dict[str, Belief | list[Belief]]) -> None:
     """A table of an entity's slots; nothing where there are none."""
     from projectors.surfaces.output import table
     from projectors.surfaces.render import slot_row
+    from streams.answers import beliefs_of
 
     rows = [slot_row(slot, belief) for slot, answer in found.items() for belief in beliefs_of(answer)]
     if rows:

@@ -17,11 +17,11 @@ from quick_folder import quick_folder
 from strategies import examples
 
 from projectors.surfaces.api.calls import Route
-from projectors.surfaces.api.problems import PROBLEM
 from projectors.surfaces.api.routes import ROUTES
 from schemas import errors
 from schemas import events as ev
 from streams import Memory
+from streams.wire import PROBLEM
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 NAMES = st.sampled_from(["acme/support", ALICE, "employer", "..", "%", "a/b", "\x00", "x" * 600, "é"]) | TEXTS

@@ -189,7 +189,7 @@ async def awaited(found: Any) -> Any:
 
 def test_every_answer_is_the_same_through_the_api(local: Memory, url: str) -> None:
     told(local)
-    with patch("streams.remote_calls.PAGE_MAX", 2), patch("streams.remote_calls.PAGE_OF_TIMELINE", 7):
+    with patch("streams.remote_calls.PAGE_ITEMS_MAX", 2), patch("streams.remote_calls.PAGE_OF_TIMELINE", 7):
         with Memory.open(url) as remote:
             for name, ask in BATTERY.items():
                 assert repr(answer(ask(remote))) == repr(answer(ask(local))), name

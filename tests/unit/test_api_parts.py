@@ -14,12 +14,13 @@ from strategies import examples
 
 from projectors.surfaces.api import cursors, params
 from projectors.surfaces.api.cursors import Cursor
-from projectors.surfaces.api.problems import TYPE, Refused, problem, status_of, told
+from projectors.surfaces.api.problems import Refused, problem, status_of, told
 from schemas import errors
 from schemas.errors import InvalidInput, SlotlogError
 from schemas.times import EARLIEST, LATEST, instant, micros, rfc3339
 from streams.ports import Position
 from streams.view import ResolvedView, View
+from streams.wire import PROBLEM_TYPE
 
 TEXT = st.text(st.characters(codec="utf-8"))
 OF = "/v1/spaces/{space}/timeline"
@@ -197,7 +198,7 @@ def made(cls: type[SlotlogError]) -> SlotlogError:
 def test_every_error_has_its_status_and_class(cls: type[SlotlogError]) -> None:
     error = made(cls)
     found = problem(error)
-    assert found["type"] == f"{TYPE}{cls.__name__}"
+    assert found["type"] == f"{PROBLEM_TYPE}{cls.__name__}"
     assert (found["detail"], found["hint"]) == (str(error), error.hint)
     assert found["title"]
     assert "`" not in found["title"]
@@ -223,5 +224,5 @@ def test_a_refusal_is_invalid_input_with_a_status_of_its_own() -> None:
     from http import HTTPStatus
 
     error = Refused(HTTPStatus.METHOD_NOT_ALLOWED, "no", headers={"Allow": "GET"})
-    assert problem(error)["type"] == f"{TYPE}InvalidInput"
+    assert problem(error)["type"] == f"{PROBLEM_TYPE}InvalidInput"
     assert (told(error).status, told(error).headers["Allow"]) == (405, "GET")

@@ -14,10 +14,11 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
+from schemas import events as ev
 from schemas.errors import InvalidView, NotFound, NotReached
 from schemas.jsonform import id_text, parse_id
-from streams import clock, keys
-from streams.answers import Answer, Receipt, Recorded
+from streams import clock
+from streams.answers import Answer, Receipt, Recorded, beliefs_of
 from streams.local import LocalMemory
 from streams.ports import Fleet, Position
 from streams.view import ResolvedView, View
@@ -35,7 +36,7 @@ class Limits(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A View as it was resolved: what the tables had reached just before, and the newest event that counts in it."""
+    """A View as it was resolved: what the tables had reached, and the newest event that counts in it."""
 
     reached: Position
     view: ResolvedView
@@ -112,18 +113,15 @@ class Asked:
     def seen(self, space: str, view: View) -> Seen:
         """What `view` means for the space now."""
         with self.memory._locked(space):
-            reached = self.memory.reached(space)
             resolved = self.memory.resolve(space, view)
-            return Seen(reached, resolved, self._newest(space))
+            return Seen(self.memory._at(space), resolved, self._newest(space))
 
     def get(self, space: str, entity: str, slot: str, view: View) -> tuple[Seen, Answer]:
         """`Memory.get`, and what the answer is of. A belief says so itself, so that it is asked for once."""
         with self.memory._locked(space):
-            reached = self.memory.reached(space)
             answer = self.memory.get(space, entity, slot, view)
-            if answer:
-                one = answer[0] if isinstance(answer, list) else answer
-                return Seen(reached, one.view, self._newest(space)), answer
+            if beliefs := beliefs_of(answer):
+                return Seen(self.memory._at(space), beliefs[0].view, self._newest(space)), answer
         seen = self.seen(space, view)
         return seen, self.memory.get(space, entity, slot, seen.view.view())
 
@@ -144,8 +142,12 @@ class Asked:
         any View says of them."""
         with self.memory._locked(space):
             reads = self.memory._fresh(space)
-            rows = reads._rows.scan(keys.event(space, start), keys.event(space, stop))
-            return [reads._recorded(keys.last_int(key), data) for key, data in islice(rows, most)]
+            return list(islice(reads.events(space, start, stop), most))
+
+    def slot_of(self, space: str, event: ev.Event) -> tuple[str, str] | None:
+        """(entity, slot) that an event of the space is about, itself or through the fact it names."""
+        with self.memory._locked(space):
+            return self.memory._fresh(space).slot_of(space, event)
 
     def receipt(self, space: str, event_id: str, position: Position) -> Receipt:
         """What became of the event, whose position is folded.

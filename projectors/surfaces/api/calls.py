@@ -17,13 +17,14 @@ from schemas.jsonform import id_text
 from streams.local import LocalMemory
 from streams.metrics import Metrics
 from streams.ports import Fleet, Position
+from streams.wire import JSON
 
 if TYPE_CHECKING:
     from projectors.surfaces.api.proxying import Proxy
 
 HOP = "Slotlog-Hop"
 POSITION_HEADER, SEEN_HEADER, PARTITIONS_HEADER = "Slotlog-Position", "Slotlog-Seen", "Slotlog-Partitions"
-JSON, JSON_LINES, EVENT_STREAM = "application/json", "application/x-ndjson", "text/event-stream"
+EVENT_STREAM = "text/event-stream"
 
 Scope = Literal["here", "owner", "anywhere", "everywhere"]
 """Who answers: this process, the worker that has the space, whoever the handler finds, or all workers together."""

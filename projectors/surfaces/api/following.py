@@ -8,18 +8,17 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from projectors.surfaces.api.calls import EVENT_STREAM, JSON_LINES, Call, encoded
+from projectors.surfaces.api.calls import EVENT_STREAM, Call, encoded
 from projectors.surfaces.api.params import place
 from projectors.surfaces.api.streaming import stream_of, streamed
-from schemas import events as ev
-from schemas.errors import NotFound, NotServing, StoreClosed
-from schemas.jsonform import id_text
+from schemas.errors import NotServing, StoreClosed
 from streams import clock
-from streams.answers import Answer, Belief, Recorded
-from streams.compare import Difference
+from streams.answers import Recorded, beliefs_of
+from streams.compare import Difference, believed
+from streams.fold import RULES
 from streams.ports import Position
 from streams.view import View
-from streams.wire import plain
+from streams.wire import JSON_LINES, plain
 
 PIECE_BYTES = 128 * 1024
 EVENTS_AT_ONCE = 100
@@ -27,9 +26,6 @@ KEEP_ALIVE_S = 15.0
 LOOK_S = 1.0
 """So often, at least, it is asked whether this process still answers, and whether it is to end."""
 RECONNECT_MS = 1_000
-
-_RULES = (ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted)
-"""Events that may change what is believed of any slot."""
 
 
 async def replay(call: Call) -> web.StreamResponse:
@@ -130,7 +126,7 @@ def _look(call: Call, since: Position) -> _Looked:
 def _message(call: Call, recorded: Recorded) -> bytes:
     """What the event changed, as a message; nothing where it changed nothing that is asked for."""
     found = [
-        {"entity": one.entity, "slot": one.slot, "before": _listed(one.before), "after": _listed(one.after)}
+        {"entity": one.entity, "slot": one.slot, "before": beliefs_of(one.before), "after": beliefs_of(one.after)}
         for one in _differences(call, recorded)
     ]
     if not found:
@@ -158,8 +154,9 @@ def _differences(call: Call, recorded: Recorded) -> list[Difference]:
         )
         for as_of in (offset - 1, offset)
     )
-    if not isinstance(recorded.event, _RULES):
-        slots = [slot for slot in (_slot_of(call, recorded.event),) if slot is not None and _is_wanted(wanted, *slot)]
+    if type(recorded.event) not in RULES:
+        about = call.api.asked.slot_of(call.space, recorded.event)
+        slots = [] if about is None or not _is_wanted(wanted, *about) else [about]
     elif wanted[0] is not None and wanted[1] is not None:
         slots = [(wanted[0], wanted[1])]
     else:
@@ -168,32 +165,11 @@ def _differences(call: Call, recorded: Recorded) -> list[Difference]:
     found = [
         Difference(*slot, memory.get(call.space, *slot, before), memory.get(call.space, *slot, after)) for slot in slots
     ]
-    return [one for one in found if _believed(one.before) != _believed(one.after)]
-
-
-def _slot_of(call: Call, event: ev.Event) -> tuple[str, str] | None:
-    """The entity and slot that the event is about, itself or through the one it names."""
-    target = getattr(event, "target", None)
-    if target is not None:
-        try:
-            event = call.api.memory.event(call.space, id_text(target)).event
-        except NotFound:
-            return None
-    entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
-    return None if entity is None or slot is None else (entity, slot)
+    return [one for one in found if believed(one.before) != believed(one.after)]
 
 
 def _is_wanted(wanted: tuple[str | None, str | None], entity: str, slot: str) -> bool:
     return wanted[0] in (None, entity) and wanted[1] in (None, slot)
-
-
-def _believed(answer: Answer) -> list[tuple[str, str]]:
-    """What of an answer counts as another belief, as `Memory.diff` has it: the values and their trust."""
-    return sorted((repr(one.value), one.trust) for one in _listed(answer))
-
-
-def _listed(answer: Answer) -> list[Belief]:
-    return answer if isinstance(answer, list) else [] if answer is None else [answer]
 
 
 def _place(at: Position) -> bytes:

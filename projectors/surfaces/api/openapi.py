@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from projectors.surfaces.api.calls import JSON, JSON_LINES, POSITION_HEADER, SEEN_HEADER, Route
-from projectors.surfaces.api.problems import PROBLEM, TYPE
+from projectors.surfaces.api.calls import POSITION_HEADER, SEEN_HEADER, Route
 from projectors.surfaces.api.shapes import Schema, Shapes
+from streams.wire import JSON, JSON_LINES, PROBLEM, PROBLEM_TYPE
 
 VERSION = "1"
 
@@ -147,7 +147,7 @@ def _problem() -> Schema:
         "type": "object",
         "description": "RFC 9457. The last part of `type` is the class of the error.",
         "properties": {
-            "type": {"type": "string", "pattern": f"^{TYPE}[A-Za-z]+$"},
+            "type": {"type": "string", "pattern": f"^{PROBLEM_TYPE}[A-Za-z]+$"},
             "title": text,
             "status": {"type": "integer"},
             "detail": text,

@@ -17,15 +17,14 @@ from schemas.errors import InvalidInput, InvalidView
 from schemas.jsonform import parse_id
 from schemas.times import EARLIEST, LATEST, instant, parse_time
 from streams.memory import Point
-from streams.ports import Position
+from streams.ports import Position, place_of
 from streams.view import View
+from streams.wire import PAGE_ITEMS_MAX, WAIT_S_MAX
 
-PAGE_ITEMS, PAGE_ITEMS_MAX = 100, 1_000
-TIMEOUT_S, TIMEOUT_S_MAX = 10.0, 60.0
+PAGE_ITEMS = 100
+TIMEOUT_S = 10.0
 
 _ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
-_OFFSET = re.compile(r"-?[0-9]{1,18}")
-_POSITION = re.compile(r"([0-9]{1,9}):(-?[0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _MEANT_PLUS = re.compile(r"([Tt].*) (?=[0-9]{2}:[0-9]{2}$)")
 _POINT_HINT = "an offset like 120, PARTITION:OFFSET like 0:120, or a time like 2026-03-01T09:00:00Z"
@@ -137,7 +136,7 @@ def plain_text(_: str, text: str) -> str:
 
 def point(field: str, text: str) -> Point:
     """A point of the log: an offset, P:OFFSET, or a time."""
-    found = _place(text)
+    found = place_of(text)
     if found is not None:
         return found
     if ":" not in text and "-" not in text:
@@ -147,7 +146,7 @@ def point(field: str, text: str) -> Point:
 
 def place(field: str, text: str) -> int | Position:
     """An offset, or P:OFFSET."""
-    found = _place(text)
+    found = place_of(text)
     if found is None:
         raise InvalidView(f"{field} {text[:100]!r} is no offset", hint="write it like 120, or with its partition 0:120")
     return found
@@ -155,7 +154,7 @@ def place(field: str, text: str) -> int | Position:
 
 def position(field: str, text: str) -> Position:
     """P:OFFSET."""
-    found = _place(text)
+    found = place_of(text)
     if not isinstance(found, Position):
         raise InvalidView(
             f"{field} {text[:100]!r} is no position", hint="write it like 0:120, as every answer shows it"
@@ -178,8 +177,8 @@ def time(field: str, text: str) -> datetime:
 def seconds(field: str, text: str) -> float:
     """A time to wait, up to a minute."""
     found = float(text) if _NUMBER.fullmatch(text) else math.inf
-    if found > TIMEOUT_S_MAX:
-        raise InvalidInput(f"{field} {text[:100]!r} is no number of seconds from 0 to {TIMEOUT_S_MAX:g}")
+    if found > WAIT_S_MAX:
+        raise InvalidInput(f"{field} {text[:100]!r} is no number of seconds from 0 to {WAIT_S_MAX:g}")
     return found
 
 
@@ -189,13 +188,6 @@ def items(field: str, text: str) -> int:
     if not 1 <= found <= PAGE_ITEMS_MAX:
         raise InvalidInput(f"{field} {text[:100]!r} is no number from 1 to {PAGE_ITEMS_MAX:,}")
     return found
-
-
-def _place(text: str) -> int | Position | None:
-    if _OFFSET.fullmatch(text):
-        return int(text)
-    pair = _POSITION.fullmatch(text)
-    return None if pair is None else Position(int(pair[1]), int(pair[2]))
 
 
 def _space(_: str, text: str) -> str:
@@ -218,7 +210,7 @@ MIN_OFFSET = Parameter("min_offset", place, _PLACE, "Answer once the tables have
 TIMEOUT = Parameter(
     "timeout",
     seconds,
-    {"type": "number", "minimum": 0, "maximum": TIMEOUT_S_MAX, "default": TIMEOUT_S},
+    {"type": "number", "minimum": 0, "maximum": WAIT_S_MAX, "default": TIMEOUT_S},
     "The most seconds to wait; then 504.",
 )
 WAITING = (MIN_OFFSET, TIMEOUT)
@@ -248,6 +240,6 @@ POSITION = Parameter(
 WAIT = Parameter(
     "wait",
     seconds,
-    {"type": "number", "minimum": 0, "maximum": TIMEOUT_S_MAX, "default": 0},
+    {"type": "number", "minimum": 0, "maximum": WAIT_S_MAX, "default": 0},
     "The most seconds to wait for what becomes of the events.",
 )

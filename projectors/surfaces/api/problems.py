@@ -12,9 +12,8 @@ from aiohttp import web
 
 from schemas import errors
 from schemas.errors import InvalidEvent, NotReached, SlotlogError
+from streams.wire import PROBLEM, PROBLEM_TYPE
 
-PROBLEM = "application/problem+json"
-TYPE = "urn:slotlog:problem:"
 RETRY_AFTER_S = 1
 
 _STATUS: tuple[tuple[type[SlotlogError], HTTPStatus], ...] = (
@@ -57,7 +56,7 @@ def problem(error: SlotlogError, event: int | None = None) -> dict[str, Any]:
     cls = next(one for one in type(error).__mro__ if one.__module__ == errors.__name__)
     title = (cls.__doc__ or cls.__name__).partition("\n")[0].partition(". ")[0].rstrip(".").replace("`", "")
     told: dict[str, Any] = {
-        "type": f"{TYPE}{cls.__name__}",
+        "type": f"{PROBLEM_TYPE}{cls.__name__}",
         "title": title,
         "status": int(status_of(error)),
         "detail": str(error),
@@ -103,7 +102,7 @@ def told_of(error: Exception, request: web.Request) -> web.Response:
             return told_of_http(error, request)
     log_unexpected(error, request)
     internal = {
-        "type": f"{TYPE}Internal",
+        "type": f"{PROBLEM_TYPE}Internal",
         "title": "An error in slotlog itself",
         "status": int(HTTPStatus.INTERNAL_SERVER_ERROR),
         "detail": "this should not have happened; the server's log says more",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from projectors.surfaces.api import following, reading, whole, writing
-from projectors.surfaces.api.calls import EVENT_STREAM, JSON, JSON_LINES, Handler, Route, Scope
+from projectors.surfaces.api.calls import EVENT_STREAM, Handler, Route, Scope
 from projectors.surfaces.api.params import (
     CURSOR,
     END,
@@ -32,6 +32,7 @@ from streams.explain import Explanation
 from streams.inference import SlotSchema
 from streams.status import WorkerStatus
 from streams.view import ResolvedView
+from streams.wire import JSON, JSON_LINES
 
 SPACE = "/v1/spaces/{space}"
 FACTS = SPACE + "/facts/{entity}"

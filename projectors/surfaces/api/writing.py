@@ -10,14 +10,14 @@ import msgspec
 from aiohttp import web
 
 from projectors.surfaces.api.asking import Limits
-from projectors.surfaces.api.calls import JSON, JSON_LINES, Call, encoded
+from projectors.surfaces.api.calls import Call, encoded
 from projectors.surfaces.api.problems import Refused, RefusedEvent, problem
 from schemas.errors import InvalidEvent, InvalidInput, NotReached
 from streams.answers import Receipt
 from streams.door import NAMING
 from streams.memory import Memory
 from streams.ports import Position
-from streams.wire import plain
+from streams.wire import JSON, JSON_LINES, plain
 
 DEPTH_MAX = 8
 _NAMING = {cls.__name__ for cls in NAMING}
