@@ -112,7 +112,9 @@ class Delivery:
             asyncio.ensure_future(self._fold_arrived(number)).add_done_callback(self._check)
 
     def fall_back(self, number: int) -> None:
-        """Read the partition in bulk until it has caught up."""
+        """Read the partition in bulk until it has caught up. Too late after `stop`."""
+        if self._stopped:
+            return
         one = self._hosted[number]
         one.state = "catching up"
         self._arrived[number].clear()
@@ -188,7 +190,8 @@ class Delivery:
             try:
                 await self._in(self._bulk_threads, one.open)
                 one.state = "catching up"
-                if await self._in(self._bulk_threads, partial(one.catch_up, stale)):
+                if await self._in(self._bulk_threads, partial(one.catch_up, stale)) and not stale():
+                    await self._go_live(number)
                     break
             except (
                 Unavailable,
@@ -201,12 +204,16 @@ class Delivery:
         if opening or one.next_offset - first > self._behind:
             seconds, offsets = time.monotonic() - started, one.next_offset - first
             _log.info("partition %d: caught up to %d, %d offsets in %.1f s", number, one.next_offset, offsets, seconds)
+        self._tell(number)
+
+    async def _go_live(self, number: int) -> None:
+        """From now on what is delivered is folded, and it is delivered from the next offset on."""
+        one = self._hosted[number]
         self._arrived[number].clear()
         one.state = "live"
         if one.role == "active":
             one.ready = True
             await self._deliverer.hand_over(number, one.next_offset)
-        self._tell(number)
 
     async def _fold_arrived(self, number: int) -> None:
         one, arrived = self._hosted[number], self._arrived[number]

@@ -23,7 +23,7 @@ from faust.types.auth import CredentialsT
 from faust.types.tuples import Message
 from faust.web.drivers.aiohttp import Web
 
-from schemas.errors import InvalidInput, SlotlogError
+from schemas.errors import InvalidInput, LogUnreachable, SlotlogError
 from streams.ports import Headers, Record
 from streams.settings import WorkerSettings
 from streams.stores import KafkaAddress
@@ -295,8 +295,16 @@ def pause(app: faust.App, topic: str, partition: int) -> None:
 
 
 async def hand_over(app: faust.App, topic: str, partition: int, offset: int) -> None:
-    """Deliver a partition's records from `offset` on, inclusive."""
-    await cast(Consumer, app.consumer).hand_over(TP(topic, partition), offset)
+    """Deliver a partition's records from `offset` on, inclusive.
+
+    Raises:
+        LogUnreachable: the broker does not answer, or the partition is being given to somebody.
+    """
+    try:
+        await cast(Consumer, app.consumer).hand_over(TP(topic, partition), offset)
+    except (TimeoutError, KafkaError) as error:
+        said = str(error) or type(error).__name__
+        raise LogUnreachable(f"partition {partition} can't be read on from {offset} now: {said}") from error
 
 
 def _record(message: Message) -> Record:

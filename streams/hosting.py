@@ -34,7 +34,7 @@ Stale = Callable[[], bool]
 
 class Hosted:
     """One partition in this worker. Whoever touches the tables holds `lock`; the rest is set by the event loop alone,
-    except `end`, which only grows."""
+    except `end`, which only grows, and that nothing is answered any more once a fold has failed."""
 
     def __init__(self, log: Log, follower: Follower, metrics: Metrics) -> None:
         self.follower = follower
@@ -127,7 +127,11 @@ class Hosted:
             before = self.next_offset
             if not self.follower.holding:
                 raise NotServing(f"the tables of partition {self._partition} were let go of")
-            self.follower.fold(batch)
+            try:
+                self.follower.fold(batch)
+            except BaseException:  # the tables were let go of: they would answer as if there were nothing
+                self.ready = False
+                raise
         if self.next_offset > before:
             self.end = max(self.end, self.next_offset)
             self._metrics.folded(self._partition, path, sum(record.offset >= before for record in batch.records))

@@ -62,6 +62,8 @@ class Bench:
     delivery: Delivery
     handed_over: list[int] = field(default_factory=list)
     paused: int = 0
+    refusals: int = 0
+    """So many times the deliverer can't take a partition over."""
     failures: list[BaseException] = field(default_factory=list)
 
     async def settle(self) -> None:
@@ -80,6 +82,9 @@ def bench_on(log: ListLog, folder: Path) -> Bench:
         made.paused += 1
 
     async def hand_over(number: int, offset: int) -> None:
+        if made.refusals:
+            made.refusals -= 1
+            raise LogUnreachable("a rebalance has begun")
         made.handed_over.append(offset)
 
     delivery = Delivery(
@@ -241,6 +246,26 @@ def test_more_than_the_live_path_is_to_bear_is_read_in_bulk(tmp_path: Path) -> N
     asyncio.run(run())
 
 
+def test_a_partition_known_to_be_far_behind_is_read_in_bulk_though_it_is_being_folded(tmp_path: Path) -> None:
+    async def run() -> None:
+        log = ListLog(_records(30))
+        bench = bench_on(log, tmp_path)
+        bench.delivery.assign({0}, set())
+        await bench.settle()
+        log.shown = bench.hosted.end = 30
+        bench.delivery.take(log.records[0])
+        assert bench.delivery.is_busy
+        bench.delivery.look_after(0)
+        assert bench.hosted.state == "catching up"
+        await bench.settle()
+        assert (bench.failures, bench.hosted.next_offset, bench.paused) == ([], 30, 1)
+        assert digests(bench.hosted.follower.rows) == digests(folded(log.records)[0])
+        await bench.delivery.stop()
+        bench.hosted.close()
+
+    asyncio.run(run())
+
+
 def test_a_broker_that_is_away_is_asked_again_and_nothing_is_answered_before(tmp_path: Path) -> None:
     async def run() -> None:
         log = ListLog(_records(3), shown=3, unreachable=1)
@@ -249,6 +274,20 @@ def test_a_broker_that_is_away_is_asked_again_and_nothing_is_answered_before(tmp
         assert not bench.hosted.ready
         await bench.settle()
         assert (bench.failures, bench.hosted.next_offset, bench.hosted.ready) == ([], 3, True)
+        await bench.delivery.stop()
+        bench.hosted.close()
+
+    asyncio.run(run())
+
+
+def test_what_can_not_be_handed_over_now_is_handed_over_later(tmp_path: Path) -> None:
+    async def run() -> None:
+        log = ListLog(_records(3), shown=3)
+        bench = bench_on(log, tmp_path)
+        bench.refusals = 1
+        bench.delivery.assign({0}, set())
+        await bench.settle()
+        assert (bench.failures, bench.handed_over, bench.hosted.state) == ([], [3], "live")
         await bench.delivery.stop()
         bench.hosted.close()
 
@@ -273,6 +312,7 @@ def test_what_can_not_be_applied_is_a_failure_and_nothing_is_skipped(
             bench.delivery.take(log.records[0])
             await bench.settle()
         assert bench.hosted.next_offset == 0
+        assert not bench.hosted.ready, "tables that were let go of would answer as if there were nothing"
         await bench.delivery.stop()
         bench.hosted.close()
         return bench.failures
@@ -304,6 +344,9 @@ def test_stop_waits_for_what_is_going_on_and_answers_no_more(tmp_path: Path) -> 
         bench = bench_on(log, tmp_path)
         bench.delivery.assign({0}, set())
         await bench.delivery.stop()
+        bench.delivery.assign({0}, set())
+        bench.delivery.fall_back(0)
+        assert not bench.delivery.is_busy
         assert (bench.hosted.ready, bench.hosted.role, bench.failures) == (False, None, [])
         bench.hosted.close()
 
