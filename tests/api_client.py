@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from http_server import serving
+from quick_folder import quick_folder
 
 from projectors.surfaces.api import Limits, install
 from streams.local import LocalMemory
@@ -84,6 +85,14 @@ def api(memory: Memory, fleet: Fleet | None = None, limits: Limits | None = None
     metrics = Metrics()
     with serving(lambda app: install(app, memory, fleet or Alone(memory), metrics, limits or Limits())) as url:
         yield url
+
+
+@contextmanager
+def filled() -> Iterator[Memory]:
+    """A store in memory, with something of every kind in it."""
+    with quick_folder() as folder, Memory.open(folder / "m", actor="agent:planner") as opened:
+        fill(opened)
+        yield opened
 
 
 def fill(memory: Memory) -> None:

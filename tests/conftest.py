@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
+import sys
+import time
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -30,3 +34,11 @@ def topic(broker: Broker) -> Callable[..., str]:
         return name
 
     return make
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Chance from a fresh seed, or the one in SLOTLOG_SEED; pytest shows it when the test fails."""
+    seed = int(os.environ.get("SLOTLOG_SEED") or time.time_ns())
+    sys.stdout.write(f"SLOTLOG_SEED={seed}\n")
+    return random.Random(seed)

@@ -6,7 +6,6 @@ uses a line of slotlog: they have the released schemas and the README's page.
 
 from __future__ import annotations
 
-import ctypes
 import io
 import json
 import re
@@ -25,6 +24,7 @@ import fastavro
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_broker import Broker
+from raw_producer import with_header
 from samples import T0, all_samples
 
 from schemas import events as ev
@@ -423,34 +423,13 @@ def test_what_is_not_needed_may_be_left_out_or_be_anything(broker: Broker, topic
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     for codec in codecs:
         Raw(broker.bootstrap, name, compression_type=codec).send(fact(codec, value="x" * 2_000))
-    produce_with_header(broker.bootstrap, name, fact("header"), b"no\xffUTF-8")
+    with_header(broker.bootstrap, name, fact("header"), SPACE.encode(), b"no\xffUTF-8")
     with memory_of(broker, name, tmp_path) as memory:
         assert memory.quarantined() == []
         assert set(memory.entity(SPACE, "user:alice")) == {"bare", "foreign", "id", "old", "long", "header", *codecs}
         times = [one.append_time for one in memory.timeline(SPACE)]
     assert times == sorted(times)
     assert times[0].year > 2020
-
-
-def produce_with_header(bootstrap: str, topic: str, value: bytes, header: bytes) -> None:
-    """Produce an event with a header whose name neither Java nor Python would send."""
-    (path,) = (Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs").glob("librdkafka*")
-    rdkafka = ctypes.CDLL(str(path))
-    rdkafka.rd_kafka_conf_new.restype = rdkafka.rd_kafka_new.restype = ctypes.c_void_p
-    text = ctypes.create_string_buffer(512)
-    conf = ctypes.c_void_p(rdkafka.rd_kafka_conf_new())
-    for setting, content in ((b"bootstrap.servers", bootstrap.encode()), (b"partitioner", b"murmur2_random")):
-        assert rdkafka.rd_kafka_conf_set(conf, setting, content, text, 512) == 0
-    handle = ctypes.c_void_p(rdkafka.rd_kafka_new(0, conf, text, 512))
-
-    def sized(content: bytes) -> tuple[ctypes.c_char_p, ctypes.c_size_t]:
-        return ctypes.c_char_p(content), ctypes.c_size_t(len(content))
-
-    # Tags of rd_kafka_vtype_t: 1 topic, 4 value, 5 key, 7 flags (2: copy), 9 header, 0 end.
-    own = (4, *sized(value), 5, *sized(SPACE.encode()), 9, ctypes.c_char_p(header), *sized(b"x"), 7, 2, 0)
-    assert rdkafka.rd_kafka_producev(handle, 1, ctypes.c_char_p(topic.encode()), *own) == 0
-    assert rdkafka.rd_kafka_flush(handle, 30_000) == 0
-    rdkafka.rd_kafka_destroy(handle)
 
 
 def test_what_the_broker_does_not_take_never_gets_there(broker: Broker, topic: Topic) -> None:

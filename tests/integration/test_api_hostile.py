@@ -10,10 +10,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from api_client import ALICE, AT, Reply, api, ask, fill
+from api_client import ALICE, AT, Reply, api, ask, filled
 from hypothesis import given
 from hypothesis import strategies as st
-from quick_folder import quick_folder
 from strategies import examples
 
 from projectors.surfaces.api.calls import Route
@@ -37,8 +36,7 @@ RAW = st.binary(max_size=12).map(lambda data: "".join(f"%{byte:02x}" for byte in
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Memory]:
-    with quick_folder() as folder, Memory.open(folder / "m", actor="agent:planner") as opened:
-        fill(opened)
+    with filled() as opened:
         yield opened
 
 

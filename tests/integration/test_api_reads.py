@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from api_client import ALICE, AT, SPACE, api, ask, fill, pages
-from quick_folder import quick_folder
+from api_client import ALICE, AT, SPACE, api, ask, filled, pages
 
 from projectors.surfaces.api import Limits
 from schemas.times import instant, micros, rfc3339
@@ -23,8 +22,7 @@ FACT = f"{AT}/facts/{ALICE}/employer"
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Memory]:
-    with quick_folder() as folder, Memory.open(folder / "m", actor="agent:planner") as opened:
-        fill(opened)
+    with filled() as opened:
         yield opened
 
 

@@ -5,31 +5,14 @@ Nothing is asserted about speed. Each script checks what it reads against what i
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-BENCH = Path(__file__).resolve().parents[2] / "ops" / "bench"
-
-
-def run(name: str, out: Path) -> dict[str, Any]:
-    """The result that `ops/bench/NAME.py --small` writes."""
-    work = out / "work"
-    call = [sys.executable, str(BENCH / f"{name}.py"), "--small", "--out", str(out), "--work", str(work)]
-    done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result: dict[str, Any] = json.loads((out / f"{name}.json").read_text())
-    assert list(work.iterdir()) == [], "something was left behind"
-    assert result["facts"]["command"].startswith(f"python ops/bench/{name}.py --small")
-    return result
+from bench_run import BENCH, run
 
 
 def test_writes_are_all_there_once_in_one_order(tmp_path: Path) -> None:
-    result = run("writes", tmp_path)
+    result = run("writes", tmp_path, timeout_s=120)
     for size in ("100", "1000"):
         for way in ("appending", "holding"):
             found = result["remember"]["sizes"][size][way]
@@ -43,7 +26,7 @@ def test_writes_are_all_there_once_in_one_order(tmp_path: Path) -> None:
 
 
 def test_reads_answer_what_they_must(tmp_path: Path) -> None:
-    result = run("reads", tmp_path)
+    result = run("reads", tmp_path, timeout_s=120)
     for way in ("memory", "reads"):
         kinds = result["store"][way]["kinds"]
         assert kinds.pop("hot, first question")["count"] == 1
@@ -55,7 +38,7 @@ def test_reads_answer_what_they_must(tmp_path: Path) -> None:
 
 
 def test_suggested_cardinality_is_counted_against_the_truth(tmp_path: Path) -> None:
-    result = run("cardinality", tmp_path)
+    result = run("cardinality", tmp_path, timeout_s=120)
     generators = result["generated"]["generators"]
     assert sum(result["generated"]["confusion"].values()) == 4 * len(generators)
     # what the inference rests on: who says another value means the first no longer holds, and tags come together
@@ -67,7 +50,7 @@ def test_suggested_cardinality_is_counted_against_the_truth(tmp_path: Path) -> N
 
 
 def test_growth_is_measured_and_compaction_changes_no_row(tmp_path: Path) -> None:
-    result = run("growth", tmp_path)
+    result = run("growth", tmp_path, timeout_s=120)
     assert [one["corrections"] for one in result["shares"]] == [0.01, 0.5, 0.9]
     for one in result["shares"]:
         assert sum(one["mix"].values()) == one["events"] == 3_000

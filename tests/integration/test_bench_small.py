@@ -6,27 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from bench_run import BENCH, run
 from kafka_broker import Broker
 
 from schemas.events import EVENT_TYPES
-
-BENCH = Path(__file__).resolve().parents[2] / "ops" / "bench"
-
-
-def run(name: str, out: Path, *arguments: str) -> dict[str, Any]:
-    """The result that `ops/bench/NAME.py --small` writes."""
-    work = out / "work"
-    work.mkdir()
-    call = [sys.executable, str(BENCH / f"{name}.py"), "--small", "--out", str(out), "--work", str(work)]
-    done = subprocess.run([*call, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result: dict[str, Any] = json.loads((out / f"{name}.json").read_text())
-    assert list(work.iterdir()) == [], "something was left behind"
-    assert result["facts"]["command"].startswith(f"python ops/bench/{name}.py --small")
-    return result
 
 
 def test_tz_answers_equal_zoneinfo_on_both_logs_before_and_after_a_rebuild(broker: Broker, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import random
 import socket
@@ -21,6 +20,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_broker import Broker
+from raw_producer import with_header
 
 from schemas.errors import InvalidInput, LogTruncated, LogUnreachable, NotFound, StoreClosed, UndecodableEvent
 from streams.kafka_log import KafkaLog, check_topic, create_topic
@@ -198,7 +198,7 @@ def test_headers_of_foreign_producers(broker: Broker, log: KafkaLog, name: str) 
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce(name, b"0", headers=[("empty", None), ("full", b"x")])
     assert producer.flush(30) == 0
-    produce_with_header(broker.bootstrap, name, b"no\xffUTF-8")
+    with_header(broker.bootstrap, name, b"1", b"k", b"no\xffUTF-8")
     log.append([Message(b"k", b"2", (("a", b"b"),))])
     (batch,) = log.read(0, 0)
     assert [(record.value, record.headers) for record in batch.records] == [
@@ -206,23 +206,6 @@ def test_headers_of_foreign_producers(broker: Broker, log: KafkaLog, name: str) 
         (b"1", ()),
         (b"2", (("a", b"b"),)),
     ]
-
-
-def produce_with_header(bootstrap: str, topic: str, header: bytes) -> None:
-    """Produce b"1" with a header whose name Python's client could not send."""
-    (path,) = (Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs").glob("librdkafka*")
-    rdkafka = ctypes.CDLL(str(path))
-    rdkafka.rd_kafka_conf_new.restype = rdkafka.rd_kafka_new.restype = ctypes.c_void_p
-    text = ctypes.create_string_buffer(512)
-    conf = ctypes.c_void_p(rdkafka.rd_kafka_conf_new())
-    assert rdkafka.rd_kafka_conf_set(conf, b"bootstrap.servers", bootstrap.encode(), text, 512) == 0
-    handle = ctypes.c_void_p(rdkafka.rd_kafka_new(0, conf, text, 512))
-    # Tags of rd_kafka_vtype_t: 1 topic, 4 value, 7 flags (2: copy), 9 header, 0 end.
-    one, x, length = ctypes.c_char_p(b"1"), ctypes.c_char_p(b"x"), ctypes.c_size_t(1)
-    arguments = (1, topic.encode(), 4, one, length, 9, header, x, length, 7, 2, 0)
-    assert rdkafka.rd_kafka_producev(handle, *arguments) == 0
-    assert rdkafka.rd_kafka_flush(handle, 30_000) == 0
-    rdkafka.rd_kafka_destroy(handle)
 
 
 def test_a_missing_topic_is_not_found(broker: Broker) -> None:

@@ -3,28 +3,13 @@ tests/simulation/test_fleet_*.py run, so here it only has to name it."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from bench_run import BENCH, run
 from kafka_broker import Broker
-
-BENCH = Path(__file__).resolve().parents[2] / "ops" / "bench"
-
-
-def run(name: str, out: Path, *arguments: str) -> dict[str, Any]:
-    """The result that `ops/bench/NAME.py --small` writes."""
-    work = out / "work"
-    work.mkdir()
-    call = [sys.executable, str(BENCH / f"{name}.py"), "--small", "--out", str(out), "--work", str(work)]
-    done = subprocess.run([*call, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    result: dict[str, Any] = json.loads((out / f"{name}.json").read_text())
-    assert list(work.iterdir()) == [], "something was left behind"
-    return result
 
 
 def test_soak_ends_with_a_verdict_and_keeps_its_series(broker: Broker, tmp_path: Path) -> None:

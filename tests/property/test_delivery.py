@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,6 +99,20 @@ def bench_on(log: ListLog, folder: Path) -> Bench:
     return made
 
 
+@asynccontextmanager
+async def given_to_it(log: ListLog, folder: Path, *, refusals: int = 0) -> AsyncIterator[Bench]:
+    """The partition was assigned, and all that the log had then is folded; in the end it is stopped and closed."""
+    bench = bench_on(log, folder)
+    bench.refusals = refusals
+    bench.delivery.assign({0}, set())
+    try:
+        await bench.settle()
+        yield bench
+    finally:
+        await bench.delivery.stop()
+        bench.hosted.close()
+
+
 Act = tuple[str, int, int]
 
 acts: st.SearchStrategy[list[Act]] = st.lists(
@@ -182,22 +197,18 @@ def test_markers_at_the_end_of_the_log_do_not_hold_it_up(steps: list[Step], gaps
     async def run() -> None:
         with quick_folder() as folder:
             log = ListLog(moved)
-            bench = bench_on(log, folder)
-            bench.delivery.assign({0}, set())
-            await bench.settle()
-            log.shown = offset + tail
-            for one in moved:
-                bench.delivery.take(one)
-                await bench.settle()
-            for _ in range(3):
-                bench.hosted.end = log.shown
-                bench.hosted.has_stood_still(known=True)
-                bench.delivery.look_after(0)
-                await bench.settle()
-            assert (bench.failures, bench.hosted.lag) == ([], 0)
-            assert digests(bench.hosted.follower.rows) == digests(folded(moved)[0])
-            await bench.delivery.stop()
-            bench.hosted.close()
+            async with given_to_it(log, folder) as bench:
+                log.shown = offset + tail
+                for one in moved:
+                    bench.delivery.take(one)
+                    await bench.settle()
+                for _ in range(3):
+                    bench.hosted.end = log.shown
+                    bench.hosted.has_stood_still(known=True)
+                    bench.delivery.look_after(0)
+                    await bench.settle()
+                assert (bench.failures, bench.hosted.lag) == ([], 0)
+                assert digests(bench.hosted.follower.rows) == digests(folded(moved)[0])
 
     asyncio.run(run())
 
@@ -213,15 +224,11 @@ def _records(count: int) -> list[Record]:
 def test_a_gap_before_what_was_delivered_is_filled_from_the_log(tmp_path: Path) -> None:
     async def run() -> None:
         log = ListLog(_records(4))
-        bench = bench_on(log, tmp_path)
-        bench.delivery.assign({0}, set())
-        await bench.settle()
-        log.shown = 4
-        bench.delivery.take(log.records[3])
-        await bench.settle()
-        assert digests(bench.hosted.follower.rows) == digests(folded(log.records)[0])
-        await bench.delivery.stop()
-        bench.hosted.close()
+        async with given_to_it(log, tmp_path) as bench:
+            log.shown = 4
+            bench.delivery.take(log.records[3])
+            await bench.settle()
+            assert digests(bench.hosted.follower.rows) == digests(folded(log.records)[0])
 
     asyncio.run(run())
 
@@ -229,19 +236,15 @@ def test_a_gap_before_what_was_delivered_is_filled_from_the_log(tmp_path: Path) 
 def test_more_than_the_live_path_is_to_bear_is_read_in_bulk(tmp_path: Path) -> None:
     async def run() -> None:
         log = ListLog(_records(20))
-        bench = bench_on(log, tmp_path)
-        bench.delivery.assign({0}, set())
-        await bench.settle()
-        assert bench.handed_over == [0]
-        log.shown = 20
-        for one in log.records:
-            bench.delivery.take(one)
-        await bench.settle()
-        assert bench.paused == 1
-        assert bench.handed_over == [0, 20]
-        assert bench.hosted.ready
-        await bench.delivery.stop()
-        bench.hosted.close()
+        async with given_to_it(log, tmp_path) as bench:
+            assert bench.handed_over == [0]
+            log.shown = 20
+            for one in log.records:
+                bench.delivery.take(one)
+            await bench.settle()
+            assert bench.paused == 1
+            assert bench.handed_over == [0, 20]
+            assert bench.hosted.ready
 
     asyncio.run(run())
 
@@ -249,19 +252,15 @@ def test_more_than_the_live_path_is_to_bear_is_read_in_bulk(tmp_path: Path) -> N
 def test_a_partition_known_to_be_far_behind_is_read_in_bulk_though_it_is_being_folded(tmp_path: Path) -> None:
     async def run() -> None:
         log = ListLog(_records(30))
-        bench = bench_on(log, tmp_path)
-        bench.delivery.assign({0}, set())
-        await bench.settle()
-        log.shown = bench.hosted.end = 30
-        bench.delivery.take(log.records[0])
-        assert bench.delivery.is_busy
-        bench.delivery.look_after(0)
-        assert bench.hosted.state == "catching up"
-        await bench.settle()
-        assert (bench.failures, bench.hosted.next_offset, bench.paused) == ([], 30, 1)
-        assert digests(bench.hosted.follower.rows) == digests(folded(log.records)[0])
-        await bench.delivery.stop()
-        bench.hosted.close()
+        async with given_to_it(log, tmp_path) as bench:
+            log.shown = bench.hosted.end = 30
+            bench.delivery.take(log.records[0])
+            assert bench.delivery.is_busy
+            bench.delivery.look_after(0)
+            assert bench.hosted.state == "catching up"
+            await bench.settle()
+            assert (bench.failures, bench.hosted.next_offset, bench.paused) == ([], 30, 1)
+            assert digests(bench.hosted.follower.rows) == digests(folded(log.records)[0])
 
     asyncio.run(run())
 
@@ -283,13 +282,8 @@ def test_a_broker_that_is_away_is_asked_again_and_nothing_is_answered_before(tmp
 def test_what_can_not_be_handed_over_now_is_handed_over_later(tmp_path: Path) -> None:
     async def run() -> None:
         log = ListLog(_records(3), shown=3)
-        bench = bench_on(log, tmp_path)
-        bench.refusals = 1
-        bench.delivery.assign({0}, set())
-        await bench.settle()
-        assert (bench.failures, bench.handed_over, bench.hosted.state) == ([], [3], "live")
-        await bench.delivery.stop()
-        bench.hosted.close()
+        async with given_to_it(log, tmp_path, refusals=1) as bench:
+            assert (bench.failures, bench.handed_over, bench.hosted.state) == ([], [3], "live")
 
     asyncio.run(run())
 
@@ -299,22 +293,18 @@ def test_what_can_not_be_applied_is_a_failure_and_nothing_is_skipped(
 ) -> None:
     async def run() -> list[BaseException]:
         log = ListLog(_records(5))
-        bench = bench_on(log, tmp_path)
-        bench.delivery.assign({0}, set())
-        await bench.settle()
-        log.shown = 5
+        async with given_to_it(log, tmp_path) as bench:
+            log.shown = 5
 
-        def full(self: Tables, rows: object) -> None:
-            raise StoreFull("no room")
+            def full(self: Tables, rows: object) -> None:
+                raise StoreFull("no room")
 
-        with monkeypatch.context() as patched:
-            patched.setattr(Tables, "write", full)
-            bench.delivery.take(log.records[0])
-            await bench.settle()
-        assert bench.hosted.next_offset == 0
-        assert not bench.hosted.ready, "tables that were let go of would answer as if there were nothing"
-        await bench.delivery.stop()
-        bench.hosted.close()
+            with monkeypatch.context() as patched:
+                patched.setattr(Tables, "write", full)
+                bench.delivery.take(log.records[0])
+                await bench.settle()
+            assert bench.hosted.next_offset == 0
+            assert not bench.hosted.ready, "tables that were let go of would answer as if there were nothing"
         return bench.failures
 
     assert [type(failure) for failure in asyncio.run(run())] == [StoreFull]
@@ -323,15 +313,11 @@ def test_what_can_not_be_applied_is_a_failure_and_nothing_is_skipped(
 def test_a_log_that_ends_before_what_was_folded_is_refused(tmp_path: Path) -> None:
     async def run() -> list[BaseException]:
         log = ListLog(_records(5), shown=5)
-        bench = bench_on(log, tmp_path)
-        bench.delivery.assign({0}, set())
-        await bench.settle()
-        log.shown = 2
-        bench.delivery.assign({0}, set())
-        await bench.settle()
-        assert not bench.hosted.ready
-        await bench.delivery.stop()
-        bench.hosted.close()
+        async with given_to_it(log, tmp_path) as bench:
+            log.shown = 2
+            bench.delivery.assign({0}, set())
+            await bench.settle()
+            assert not bench.hosted.ready
         return bench.failures
 
     (failure,) = asyncio.run(run())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,14 +17,6 @@ def frail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     started = Broker(tmp_path_factory.mktemp("frail") / "kafka").start()
     yield started
     started.stop()
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    """Chance from a fresh seed, or the one in SLOTLOG_SEED; pytest shows it when the test fails."""
-    seed = int(os.environ.get("SLOTLOG_SEED") or time.time_ns())
-    sys.stdout.write(f"SLOTLOG_SEED={seed}\n")
-    return random.Random(seed)
 
 
 def test_a_broker_killed_and_started_again(tmp_path: Path, frail: Broker, chance: random.Random) -> None:

@@ -3,23 +3,11 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
-import time
 from pathlib import Path
 
 import fleet_scenarios as scenarios
-import pytest
 from kafka_broker import Broker
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    """Chance from a fresh seed, or the one in SLOTLOG_SEED; pytest shows it when the test fails."""
-    seed = int(os.environ.get("SLOTLOG_SEED") or time.time_ns())
-    sys.stdout.write(f"SLOTLOG_SEED={seed}\n")
-    return random.Random(seed)
 
 
 def test_workers_killed_at_random_moments(tmp_path: Path, broker: Broker, chance: random.Random) -> None:

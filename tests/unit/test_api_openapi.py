@@ -9,11 +9,10 @@ from urllib.parse import quote
 import msgspec
 import pytest
 from aiohttp import web
-from api_client import ALICE, AT, Reply, api, ask, fill
+from api_client import ALICE, AT, Reply, api, ask, filled
 from api_client import SPACE as NAME
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from quick_folder import quick_folder
 from samples import all_samples, full
 
 from projectors.surfaces.api import Limits, install
@@ -35,9 +34,7 @@ def validate(schema: Any, found: Any) -> None:
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Memory]:
-    with quick_folder() as folder, Memory.open(folder / "m", actor="agent:planner") as opened:
-        opened.info()
-        fill(opened)
+    with filled() as opened:
         yield opened
 
 
