@@ -129,6 +129,24 @@ def work_folder(given: argparse.Namespace) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def made_whole(folder: Path, make: Callable[[Path], None]) -> Path:
+    """`folder`, made when it is not there. It appears whole or not at all, however many processes make it at once."""
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        make(part)
+        try:
+            part.rename(folder)
+        except OSError:  # another process was first
+            if not folder.exists():
+                raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
 class Broker:
     """A running broker: where it listens and where its data is."""
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from harness import CACHE
+from harness import CACHE, made_whole
 
 BEGIN = 0
 END = int(datetime(2038, 1, 1, tzinfo=UTC).timestamp())
@@ -68,27 +66,18 @@ class Release:
 
 def fetch(version: str) -> Release:
     """The release, downloaded once into the cache. It appears there whole or not at all."""
-    folder = CACHE / "tzdata" / version
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f"{version}.", dir=folder.parent))
-        try:
-            command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps"]
-            command += ["--only-binary", ":all:", "-d", str(part), f"tzdata=={version}"]
-            subprocess.run(command, check=True)
-            (wheel,) = part.glob("*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(part)
-            (part / "wheel.sha256").write_text(hashlib.sha256(wheel.read_bytes()).hexdigest() + "\n")
-            wheel.unlink()
-            try:
-                part.rename(folder)
-            except OSError:  # another process was first
-                if not folder.exists():
-                    raise
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-    return Release(version, folder)
+
+    def download(part: Path) -> None:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps"]
+        command += ["--only-binary", ":all:", "-d", str(part), f"tzdata=={version}"]
+        subprocess.run(command, check=True)
+        (wheel,) = part.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(part)
+        (part / "wheel.sha256").write_text(hashlib.sha256(wheel.read_bytes()).hexdigest() + "\n")
+        wheel.unlink()
+
+    return Release(version, made_whole(CACHE / "tzdata" / version, download))
 
 
 @cache

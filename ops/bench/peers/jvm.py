@@ -14,11 +14,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-CACHE = Path(os.environ.get("SLOTLOG_CACHE") or Path.home() / ".cache" / "slotlog")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import CACHE, made_whole
+
 COMPILER = "org.eclipse.jdt.internal.compiler.batch.Main"
 
 
@@ -46,22 +48,7 @@ def _hash(files: list[Path]) -> str:
 
 
 def _made(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name in the cache, made when it is not there. It appears whole or not at all."""
-    folder = CACHE / "java" / name
-    if folder.exists():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=folder.parent))
-    try:
-        make(part)
-        try:
-            part.rename(folder)
-        except OSError:  # another process was first
-            if not folder.exists():
-                raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    return folder
+    return made_whole(CACHE / "java" / name, make)
 
 
 def _fetch(pom: Path, into: Path) -> None:
