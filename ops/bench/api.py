@@ -5,7 +5,8 @@ requests  `GET …/facts/{entity}/{slot}` at 16 connections, of `slotlog serve` 
           client share the machine.
 queryable 500 events/s are written to Kafka by a producer; of one in ten, the time from its acknowledgement to the
           answer of a `get` with its `min_offset`, asked of the worker that has the space, and of another, which passes
-          it on.
+          it on. What is asked in the first 5 s is told apart: the partitions were handed over to the live path just
+          before, and Faust needs up to two seconds to deliver what it was given.
 
     python ops/bench/api.py             200,000 facts; 5 pairs of 10 s; 60 s of events
     python ops/bench/api.py --small     2,000 facts; 1 pair of 1 s; 3 s of events
@@ -34,6 +35,7 @@ from harness import Result, say
 CONNECTIONS = 16
 EVENTS_PER_S = 500
 SLICE = 5
+HANDED_OVER_S = 5.0
 SPACES = tuple(f"acme/{name}" for name in ("support", "sales", "research", "legal", "ops", "design"))
 WAIT_S = 120.0
 
@@ -213,7 +215,7 @@ def queryable(store: str, ports: dict[str, int], owner_of: Callable[[str], str],
     """Milliseconds from an acknowledgement to the answer, asked of the owner and of another."""
     from streams import Memory
 
-    took: dict[str, list[float]] = {"owner": [], "proxied": []}
+    took: dict[str, list[float]] = {kind: [] for kind in ("handed_over", "owner", "proxied")}
 
     async def ask(port: int, path: str, kind: str, since: float) -> None:
         await body_of(port, path)
@@ -224,7 +226,7 @@ def queryable(store: str, ports: dict[str, int], owner_of: Callable[[str], str],
         loop = asyncio.get_running_loop()
         with Memory.open(store, actor="agent:bench", hold=False) as memory:
             started, number = time.perf_counter(), 0
-            while (now := time.perf_counter() - started) < seconds:
+            while (now := time.perf_counter() - started) < HANDED_OVER_S + seconds:
                 due = int(now * EVENTS_PER_S) - number
                 if due < SLICE:
                     await asyncio.sleep(0.002)
@@ -247,10 +249,11 @@ def queryable(store: str, ports: dict[str, int], owner_of: Callable[[str], str],
                     owner = owner_of(space)
                     worker = owner if kind == "owner" else next(name for name in ports if name != owner)
                     path = path_of(space, f"live:{number}", "n") + f"?min_offset={receipts[0].position.offset}"
-                    asked.append(asyncio.create_task(ask(ports[worker], path, kind, acknowledged)))
+                    counted = kind if now >= HANDED_OVER_S else "handed_over"
+                    asked.append(asyncio.create_task(ask(ports[worker], path, counted, acknowledged)))
                 number += SLICE
         await asyncio.gather(*asked)
-        took["events_per_s"] = [round(number / seconds, 1)]
+        took["events_per_s"] = [round(number / (HANDED_OVER_S + seconds), 1)]
 
     asyncio.run(run())
     rate = took.pop("events_per_s")[0]
