@@ -4,6 +4,7 @@
     ├── InvalidInput            change what was given; nothing was written
     │   ├── InvalidEvent        a field of an event is wrong (`field` names it)
     │   ├── InvalidView         the question can't be asked of this log
+    │   ├── MergeConflict       both branches changed the same slots
     │   └── NotFound            it names something that isn't known
     ├── UndecodableEvent        the bytes are no event of ours
     ├── Unavailable             ask again later
@@ -49,6 +50,14 @@ class InvalidEvent(InvalidInput):
 
 class InvalidView(InvalidInput):
     """A View, or a range of a replay, that this log can't answer."""
+
+
+class MergeConflict(InvalidInput):
+    """Both branches of a merge changed the same slots, `slots` as (entity, slot), and no side was taken."""
+
+    def __init__(self, message: str, *, slots: tuple[tuple[str, str], ...] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.slots = slots
 
 
 class NotFound(InvalidInput):

@@ -15,6 +15,7 @@ from schemas.times import Micros
 Value = bool | int | float | str
 Trust = Literal["candidate", "verified", "rejected"]
 Origin = Literal["stated", "observed", "extracted", "imported"]
+AboutKind = Literal["actor", "branch", "commit"]
 Cardinality = Literal["one", "many"]
 ValueType = Literal["boolean", "long", "double", "string", "entity"]
 
@@ -201,11 +202,13 @@ class ActorDistrusted(Event, frozen=True, kw_only=True):
     since_event: bytes | None = None
     since_time: Micros | None = None
     reason: str | None = None
+    about_kind: AboutKind = "actor"
 
 
 class ActorTrusted(Event, frozen=True, kw_only=True):
     about: str
     reason: str | None = None
+    about_kind: AboutKind = "actor"
 
 
 class SubjectErased(Event, frozen=True, kw_only=True):

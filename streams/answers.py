@@ -143,6 +143,46 @@ class Session(msgspec.Struct, frozen=True):
     outcome: str | None
 
 
+class Branch(msgspec.Struct, frozen=True):
+    """One branch of a space. It shows what `parent` showed up to `fork`, inclusive; `forked_at` and `deleted_at` are
+    where the events are that made and deleted it, None for main and for one that is there."""
+
+    name: str
+    parent: str | None
+    fork: Position | None
+    forked_at: Position | None
+    deleted_at: Position | None
+
+
+class BranchChange(msgspec.Struct, frozen=True):
+    """An event that made, merged, rolled back or deleted a branch. `counts`: no rollback hides it, and who wrote it is
+    not distrusted."""
+
+    recorded: Recorded
+    counts: bool
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """A slot that both sides of a merge changed, and of which they believe different things. `base` is what was
+    believed at the last event that both show."""
+
+    entity: str
+    slot: str
+    base: Answer
+    ours: Answer
+    theirs: Answer
+
+
+class KnownCommit(msgspec.Struct, frozen=True):
+    """A commit of the code as the log tells of it, last at `position`; `rewritten_from` are those that it replaced."""
+
+    sha: str
+    repo: str
+    parents: tuple[str, ...]
+    rewritten_from: tuple[str, ...]
+    position: Position
+
+
 class Quarantined(msgspec.Struct, frozen=True):
     """A record that does not count, and why."""
 

@@ -17,12 +17,12 @@ from streams import keys, tables
 from streams.file_lock import FileLock
 from streams.fold import fold, record_hash
 from streams.hot import HotSlots
+from streams.kept import Kept
 from streams.overlay import Empty, Overlay, Remembered
-from streams.ports import Batch, Log
+from streams.ports import Batch, Clone, Log
 from streams.reads import Reads
 from streams.rows import ClaimRow, Head, Rows, decode, decode_head
 from streams.tables import Tables
-from streams.view import Rules
 
 TAIL_MAX_EVENTS = 2_000
 FLUSH_INTERVAL_S = 1.0
@@ -55,9 +55,10 @@ class Follower:
         hold: bool,
         flush_events: int = TAIL_MAX_EVENTS,
         flush_interval_s: float = FLUSH_INTERVAL_S,
+        clone: Clone | None = None,
     ) -> None:
         """What was folded becomes durable after `flush_events` or `flush_interval_s`, whichever comes first; a crash
-        before that costs reading so much again."""
+        before that costs reading so much again. `clone` is the repository that reads look commits up in."""
         self._log = log
         self._partition = partition
         self._folder = folder
@@ -74,7 +75,8 @@ class Follower:
         self._unflushed = 0
         self._flushed_at = 0.0
         self._hot = HotSlots()
-        self._rules: dict[str, tuple[int, Rules]] = {}
+        self._kept = Kept()
+        self._clone = clone
         self.head = self._fresh_head()
 
     @property
@@ -92,7 +94,7 @@ class Follower:
     @property
     def reads(self) -> Reads:
         """Reads of the rows as of the last `refresh`."""
-        return Reads(self.rows, self._partition, self._codec, self._hot, self._rules)
+        return Reads(self.rows, self._partition, self._codec, self._hot, self._kept, self._clone)
 
     def open(self) -> None:
         """Open the tables as they were last flushed, without folding on; `refresh` does it by itself."""
@@ -222,7 +224,7 @@ class Follower:
         opened, self._tables, self._overlay, self._remembered = self._tables, None, None, None
         self._opened, self._unflushed = False, 0
         self._hot.clear()
-        self._rules.clear()
+        self._kept = Kept()
         try:
             if opened is not None:
                 opened.close(flush=flush)

@@ -14,13 +14,17 @@ import msgspec
 
 from streams import keys
 from streams.rows import (
+    BranchRow,
     ClaimRow,
+    CommitRow,
     EventRow,
     Mark,
+    PinRow,
     Rows,
     SessionRow,
     SlotRow,
     SpaceRow,
+    Step,
     TombstoneRow,
     decode,
     decode_offset,
@@ -52,7 +56,8 @@ def _portable(rows: Rows, space: str, ids: _Ids) -> Iterator[tuple[Any, ...]]:
     space_row = rows.get(keys.space(space))
     assert space_row is not None
     own = decode(SpaceRow, space_row)
-    yield own.events, ids(own.first_offset), ids(own.last_offset), own.append_time, ids(own.rules_changed)
+    changed = (own.rules_changed, own.branches_changed, own.commits_changed, own.pins_changed)
+    yield own.events, ids(own.first_offset), ids(own.last_offset), own.append_time, *map(ids, changed)
     for span in keys.families_of(space):
         for key, data in rows.scan(*span):
             yield _portable_row(key, data, ids)
@@ -77,10 +82,24 @@ def _portable_row(key: bytes, data: bytes, ids: _Ids) -> tuple[Any, ...]:
             return "N", key, run.events, ids(run.first_offset), ids(run.last_offset), run.agent, run.outcome, run.ended
         case b"Z":
             tombstone = decode(TombstoneRow, data)
-            return "Z", key[:-8], ids(keys.last_int(key)), tombstone.forbidden, tombstone.actor, tombstone.append_time
+            return "Z", key[:-8], ids(keys.last_int(key)), *msgspec.structs.astuple(tombstone)
+        case b"B":
+            branch = decode(BranchRow, data)
+            places = (branch.forked_at, branch.cut, -1 if branch.deleted_at is None else branch.deleted_at)
+            return "B", key, branch.parent, *map(ids, places), [_step(step, ids) for step in branch.steps]
+        case b"G":
+            commit = decode(CommitRow, data)
+            return "G", key[:-8], ids(keys.last_int(key)), *msgspec.structs.astuple(commit)
+        case b"K":
+            pin = decode(PinRow, data)
+            return "K", key, pin.claims, ids(pin.last_offset)
         case family:
-            return family, key[:-8], ids(keys.last_int(key))
+            return family, key[:-8], ids(keys.last_int(key)), data
+
+
+def _step(step: Step, ids: _Ids) -> tuple[Any, ...]:
+    return ids(step.offset), step.append_time, step.actor, step.sha, ids(step.cut), step.source, step.slots
 
 
 def _mark(mark: Mark, ids: _Ids) -> tuple[Any, ...]:
-    return ids(mark.offset), mark.append_time, mark.actor, mark.verdict, mark.value
+    return ids(mark.offset), mark.append_time, mark.actor, mark.verdict, mark.value, mark.branch, mark.sha

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from uuid import UUID
 
 from schemas import events as ev
@@ -12,9 +13,22 @@ from schemas.events import Value
 from schemas.jsonform import id_text
 from schemas.times import EARLIEST, Micros, instant
 from streams import keys
-from streams.answers import Quarantined, Recorded, Session
+from streams.answers import KnownCommit, Quarantined, Recorded, Session
+from streams.branching import Branches, Slot, slot_of
 from streams.ports import Position
-from streams.rows import ClaimRow, EventRow, QuarantineRow, Rows, SessionRow, SpaceRow, decode, decode_offset
+from streams.rows import (
+    BranchRow,
+    ClaimRow,
+    CommitRow,
+    EventRow,
+    PinRow,
+    QuarantineRow,
+    Rows,
+    SessionRow,
+    SpaceRow,
+    decode,
+    decode_offset,
+)
 from streams.values import same
 
 
@@ -120,30 +134,57 @@ class EventReads:
         first, last = self.position(row.first_offset), self.position(row.last_offset)
         return Session(name, row.agent, row.events, first, last, row.ended, row.outcome)
 
-    def slots(self, space: str) -> Iterator[tuple[str, str]]:
-        """(entity, slot) of every slot of which anything was ever said, by entity, then slot."""
-        for key, _ in self._rows.scan(*keys.slots_of(space)):
+    def slots(self, space: str, above: str = "") -> Iterator[tuple[str, str]]:
+        """(entity, slot) of every slot of which anything was ever said, by entity, then slot; of the entities whose
+        names begin with `above`."""
+        for key, _ in self._rows.scan(*keys.slots_under(space, above)):
             _, entity, slot = keys.texts(key, 3)
             yield entity, slot
 
-    def touched(self, space: str, start: int, stop: int) -> set[tuple[str, str]]:
-        """(entity, slot) that events from offset `start`, inclusive, to `stop`, exclusive, say something about."""
-        events = (recorded.event for recorded in self.events(space, start, stop))
-        return {slot for event in events if (slot := self.slot_of(space, event)) is not None}
+    def pinned_slots(self, space: str, wanted: Callable[[str], bool]) -> set[Slot]:
+        """(entity, slot) that events which are pinned to a wanted commit say something about."""
+        found = set()
+        for pin, _ in self._rows.scan(*keys.pins_of(space)):
+            sha = keys.texts(pin, 2)[1]
+            if wanted(sha):
+                for key, _ in self._rows.scan(*keys.pinned_events_of(space, sha)):
+                    found.add(self.slot_of(space, self.event_at(space, keys.last_int(key)).event))
+        return {slot for slot in found if slot is not None}
 
-    def slot_of(self, space: str, event: ev.Event) -> tuple[str, str] | None:
+    def slot_of(self, space: str, event: ev.Event) -> Slot | None:
         """(entity, slot) that an event of the space says something about, itself or through the fact it names; None for
         one that is about neither."""
         target = getattr(event, "target", None)
-        if target is not None:
-            event = self.event(space, target).event
-        entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
-        return None if entity is None or slot is None else (entity, slot)
+        return slot_of(event if target is None else self.event(space, target).event)
 
     def rules_changed(self, space: str) -> int:
         """Offset of the newest event that rules the whole space, -1 when there is none."""
         row = self._space(space)
         return -1 if row is None else row.rules_changed
+
+    def branches(self, space: str) -> Branches | None:
+        """The branches of the space; None where there is but main, as it is."""
+        row = self._space(space)
+        if row is None or row.branches_changed < 0:
+            return None
+        rows = self._rows.scan(*keys.branches_of(space))
+        return Branches({keys.texts(key, 2)[1]: decode(BranchRow, data) for key, data in rows})
+
+    def commits(self, space: str, shas: Iterable[str] | None = None) -> Iterator[KnownCommit]:
+        """What the log tells of these commits of the code, or of all, whoever told it; by id."""
+        spans = [keys.commits_of(space)] if shas is None else [keys.commits_of(space, sha) for sha in sorted(set(shas))]
+        rows = (pair for span in spans for pair in self._rows.scan(*span))
+        for sha, told in groupby(rows, lambda pair: keys.texts(pair[0], 2)[1]):
+            listed = [(keys.last_int(key), decode(CommitRow, data)) for key, data in told]
+            offset, newest = listed[-1]
+            became = sorted({row.rewritten_from for _, row in listed if row.rewritten_from is not None})
+            yield KnownCommit(sha, newest.repo, newest.parents, tuple(became), self.position(offset))
+
+    def pinned(self, space: str) -> dict[str, int]:
+        """Commit to the number of facts and ends that are pinned to it, whatever becomes of those."""
+        rows = self._rows.scan(*keys.pins_of(space))
+        counted = {keys.texts(key, 2)[1]: decode(PinRow, data).claims for key, data in rows}
+        return {sha: claims for sha, claims in counted.items() if claims}
 
     def spaces(self) -> Iterator[tuple[str, SpaceRow]]:
         """Every space of the partition, in the order of their names."""

@@ -10,6 +10,7 @@ import msgspec
 from schemas import events as ev
 from streams.answers import Answer, Claimed, Recorded
 from streams.belief import Claim, Span, cut_spans
+from streams.distrust import Origin
 from streams.reads import Reads
 from streams.rows import Mark
 from streams.values import identity
@@ -32,7 +33,7 @@ class Said(msgspec.Struct, frozen=True):
 class ExplainedClaim(msgspec.Struct, frozen=True):
     """One fact or end: its event, its trust, what was said about it, and its outcome. `because` is the claim that
     outranks or ends it, where one does; `decided_by` the event that does not let it stand: the newest retraction or
-    rejection that counts, the tombstone, or the distrust of its actor."""
+    rejection that counts, the tombstone, the rollback of its branch, or the distrust of its actor, branch or commit."""
 
     recorded: Recorded
     trust: ev.Trust
@@ -55,7 +56,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain(reads: Reads, space: str, entity: str, slot: str, resolved: ResolvedView) -> Explanation:
     """Why entity:slot answers as it does through `resolved`."""
-    judge = reads.judge(space, resolved)
+    judge = reads.judge(space, resolved).on(entity, slot)
     cardinality = judge.cardinality(entity, slot)
     known = [
         (claim, standing)
@@ -126,7 +127,10 @@ def _decided_by(
         return next((one.recorded for one in reversed(said) if one.counts and one.verdict == verdict), None)
     offset = None
     if standing == "distrusted":
-        offset = judge.distrust_of(claim.row.actor)
+        row = claim.row
+        offset = judge.distrusted_at(Origin(claim.offset, row.append_time, row.actor, row.branch, row.sha))
+    elif standing == "rolled back":
+        offset = judge.rolled_back_at(claim.offset)
     elif standing == "forbidden" and claim.row.value is not None:
         offset = reads.forbidden_at(space, entity, slot, claim.row.value, judge)
     return None if offset is None else reads.event_at(space, offset)

@@ -7,8 +7,7 @@ log keeps its bytes either way. Whoever folds the same records gets the same row
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -17,30 +16,29 @@ from schemas.checks import MAX_EVENT_BYTES, check
 from schemas.codec import MARKER, Codec
 from schemas.errors import InvalidEvent, UndecodableEvent
 from schemas.jsonform import id_text
-from schemas.times import LATEST, Micros, rfc3339
+from schemas.times import LATEST, Micros
 from streams import keys
+from streams.branching import BRANCHING, MAIN
+from streams.effects import EFFECTS, Effects, Place, Refused
 from streams.envelope import APPEND_TIME, QUARANTINED
 from streams.overlay import Overlay
 from streams.partitioner import partition_of
 from streams.ports import Batch, Record
 from streams.rows import (
-    ClaimRow,
+    PINNED_CLAIM,
+    PINNED_OTHER,
     EventRow,
     Head,
-    Mark,
+    PinRow,
     QuarantineRow,
     SessionRow,
-    SlotRow,
     SpaceRow,
-    TombstoneRow,
     decode,
     decode_offset,
     encode,
     encode_head,
 )
-from streams.values import digest_of, same
 
-MAIN = "main"
 CHECKPOINT_OFFSETS = 1024
 RULES = frozenset({ev.SlotDeclared, ev.PolicySet, ev.ActorDistrusted, ev.ActorTrusted})
 
@@ -54,14 +52,6 @@ def content(event: ev.Event) -> bytes:
     Without the producer's clock and what it had been shown: a call that is repeated says the same at another moment.
     """
     return _encode_content(msgspec.structs.replace(event, recorded_at=0, seen=None))
-
-
-class Refused(Exception):
-    """A record that does not count. `code` is one of a fixed few, for counting; the text says what is wrong."""
-
-    def __init__(self, code: str, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
 
 
 def fold(batch: Batch, rows: Overlay, head: Head, codec: Codec) -> Head:
@@ -89,17 +79,13 @@ def chained(chain: bytes, record: Record) -> bytes:
     return hashlib.sha256(chain + encode(record[1:])).digest()
 
 
-class _Folding:
+class _Folding(Effects):
     """One batch on its way. Rows that many events touch are kept decoded until the end of the batch."""
 
     def __init__(self, rows: Overlay, head: Head, codec: Codec) -> None:
-        self.rows = rows
+        super().__init__(rows, codec)
         self.head = msgspec.structs.replace(head)
-        self.codec = codec
         self.last: Record | None = None
-        self.spaces: dict[str, SpaceRow] = {}
-        self.slots: dict[bytes, SlotRow] = {}
-        self.changed_slots: set[bytes] = set()
         self.sessions: dict[bytes, SessionRow] = {}
 
     def run(self, records: Sequence[Record]) -> None:
@@ -149,19 +135,18 @@ class _Folding:
             return Refused("oversized", f"{len(record.value):,} bytes, and an event has at most {MAX_EVENT_BYTES:,}")
         try:
             event = self.codec.decode(record.value)
-            check(event)
         except UndecodableEvent as error:
             return Refused("undecodable", str(error))
+        try:
+            check(event)
         except InvalidEvent as error:
-            return Refused("invalid", str(error))
+            return Refused("invalid", str(error), event)
         if event.space.encode() != record.key:
-            return Refused("wrong_key", f"the key is not the event's space {event.space!r}")
+            return Refused("wrong_key", f"the key is not the event's space {event.space!r}", event)
         belongs = partition_of(record.key, self.head.partitions)
         if belongs != self.head.partition:
-            return Refused(
-                "wrong_partition",
-                f"space {event.space!r} belongs in partition {belongs}; the producer must use murmur2",
-            )
+            reason = f"space {event.space!r} belongs in partition {belongs}; the producer must use murmur2"
+            return Refused("wrong_partition", reason, event)
         return event
 
     def _prefetch(self, events: Iterable[ev.Event]) -> None:
@@ -184,14 +169,14 @@ class _Folding:
         if known is not None:
             self._again(event, decode_offset(known))
             return
-        if event.branch != MAIN:
-            raise Refused("unknown_branch", f"the space has no branch {event.branch!r}")
+        if event.branch != MAIN and not isinstance(event, ev.BranchForked):
+            self._check_branch(event.space, event.branch)
         space = self._space(event.space)
         if space is not None:
             append_time = max(space.append_time, append_time)
         root = self._root(event, record.offset)
-        place = _Place(record.offset, append_time, root)
-        effect = _EFFECTS.get(type(event))
+        place = Place(record.offset, append_time, root)
+        effect = EFFECTS.get(type(event))
         if effect is not None:
             effect(self, event, place)
         assert record.value is not None
@@ -205,10 +190,32 @@ class _Folding:
         space.events += 1
         space.last_offset = record.offset
         space.append_time = append_time
-        if type(event) in RULES:
-            space.rules_changed = record.offset
-            self.rows.put(keys.rule(event.space, record.offset), b"")
+        if event.code is not None:
+            self._pin_to_commit(event, event.code.sha, space, record.offset)
+        self._note_kind(event, space, record.offset)
         self.head.applied += 1
+
+    def _note_kind(self, event: ev.Event, space: SpaceRow, offset: int) -> None:
+        kind = type(event)
+        if kind in RULES:
+            space.rules_changed = offset
+            self.rows.put(keys.rule(event.space, offset), b"")
+        elif kind in BRANCHING:
+            space.branches_changed = offset
+        elif kind is ev.CommitSeen:
+            space.commits_changed = offset
+
+    def _pin_to_commit(self, event: ev.Event, sha: str, space: SpaceRow, offset: int) -> None:
+        """Keep which events about slots are pinned to the commit."""
+        is_claim = isinstance(event, (ev.FactAsserted, ev.FactEnded))
+        if not is_claim and not isinstance(event, (ev.FactRetracted, ev.FactReviewed)):
+            return
+        self.rows.put(keys.pinned_event(event.space, sha, offset), PINNED_CLAIM if is_claim else PINNED_OTHER)
+        key = keys.pin(event.space, sha)
+        known = self.rows.get(key)
+        row = PinRow() if known is None else decode(PinRow, known)
+        self.rows.put(key, encode(PinRow(row.claims + 1, offset) if is_claim else row))
+        space.pins_changed = offset
 
     def _again(self, event: ev.Event, offset: int) -> None:
         row = self.rows.get(keys.event(event.space, offset))
@@ -218,7 +225,7 @@ class _Folding:
         self.head.duplicates += 1
 
     def _quarantine(self, record: Record, append_time: Micros, found: ev.Event | Refused, refused: Refused) -> None:
-        event = found if isinstance(found, ev.Event) else None
+        event = found if isinstance(found, ev.Event) else refused.event
         row = QuarantineRow(
             refused.code,
             str(refused),
@@ -236,22 +243,6 @@ class _Folding:
             self.rows.put(keys.slot(part), encode(self.slots[part]))
         for key, session in self.sessions.items():
             self.rows.put(key, encode(session))
-
-    def _space(self, name: str) -> SpaceRow | None:
-        if name not in self.spaces:
-            row = self.rows.get(keys.space(name))
-            if row is None:
-                return None
-            self.spaces[name] = decode(SpaceRow, row)
-        return self.spaces[name]
-
-    def _slot(self, part: bytes) -> SlotRow:
-        if part not in self.slots:
-            row = self.rows.get(keys.slot(part))
-            if row is None:
-                self.changed_slots.add(part)
-            self.slots[part] = SlotRow() if row is None else decode(SlotRow, row)
-        return self.slots[part]
 
     def _session(self, event: ev.Event, name: str, offset: int) -> None:
         key = keys.session(event.space, name)
@@ -277,136 +268,3 @@ class _Folding:
         row = self.rows.get(keys.event(event.space, decode_offset(known)))
         assert row is not None, "an id row without its event row"
         return decode(EventRow, row).root
-
-    def _assert_fact(self, event: ev.FactAsserted, place: _Place) -> None:
-        at = place.append_time if event.valid_from is None else event.valid_from
-        if event.valid_to is not None and event.valid_to <= at:
-            raise Refused(
-                "invalid",
-                f"valid_to {rfc3339(event.valid_to)} is not after {rfc3339(at)}, when the fact begins to hold",
-            )
-        self._claim(event, place, at, until=event.valid_to, ended=False)
-
-    def _end_fact(self, event: ev.FactEnded, place: _Place) -> None:
-        self._claim(event, place, place.append_time if event.at is None else event.at, until=None, ended=True)
-
-    def _claim(
-        self, event: ev.FactAsserted | ev.FactEnded, place: _Place, at: int, *, until: int | None, ended: bool
-    ) -> None:
-        part = keys.slot_part(event.space, event.entity, event.slot)
-        slot = self._slot(part)
-        earlier: tuple[Mark, ...] = ()
-        if slot.retractions and place.root < place.offset:
-            earlier = tuple(
-                mark
-                for mark in slot.retractions
-                if mark.offset > place.root and (mark.value is None or same(mark.value, event.value))
-            )
-        row = ClaimRow(
-            ended,
-            event.value,
-            until,
-            event.event_id,
-            event.actor,
-            place.append_time,
-            place.root,
-            event.branch,
-            None if event.code is None else event.code.sha,
-            earlier,
-        )
-        self.rows.put(keys.claim(part, at, place.offset), encode(row))
-
-    def _retract(self, event: ev.FactRetracted, place: _Place) -> None:
-        mark = Mark(place.offset, place.append_time, event.actor, None, event.value)
-        if event.target is not None:
-            key, row = self._claim_named(event.space, event.target)
-            row.retractions = (*row.retractions, mark)
-            self.rows.put(key, encode(row))
-            return
-        assert event.entity is not None
-        assert event.slot is not None
-        part = keys.slot_part(event.space, event.entity, event.slot)
-        reached = [
-            (key, row)
-            for key, row in ((key, decode(ClaimRow, data)) for key, data in self.rows.scan(*keys.claims_of(part)))
-            if event.value is None or same(row.value, event.value)
-        ]
-        if not reached:
-            what = f"{event.entity} {event.slot}" + ("" if event.value is None else f" = {event.value!r}")
-            raise Refused("unknown_target", f"no fact or end of {what} is known")
-        for key, row in reached:
-            # a later retraction by an actor counts only through views in which the earlier one does
-            if all(known.actor != mark.actor for known in row.retractions):
-                row.retractions = (*row.retractions, mark)
-                self.rows.put(key, encode(row))
-        slot = self._slot(part)
-        slot.retractions = (*slot.retractions, mark)
-        self.changed_slots.add(part)
-
-    def _review(self, event: ev.FactReviewed, place: _Place) -> None:
-        key, row = self._claim_named(event.space, event.target)
-        row.reviews = (*row.reviews, Mark(place.offset, place.append_time, event.actor, event.verdict))
-        self.rows.put(key, encode(row))
-
-    def _claim_named(self, space: str, target: bytes) -> tuple[bytes, ClaimRow]:
-        """Key and row of the fact or end with this event id."""
-        event, offset = self._event_named(space, target)
-        row = self.rows.get(keys.event(space, offset))
-        assert row is not None, "an id row without its event row"
-        if isinstance(event, ev.FactAsserted):
-            at = event.valid_from
-        elif isinstance(event, ev.FactEnded):
-            at = event.at
-        else:
-            raise Refused("unknown_target", f"event {id_text(target)} is a {type(event).__name__}, no fact and no end")
-        part = keys.slot_part(space, event.entity, event.slot)
-        key = keys.claim(part, decode(EventRow, row).append_time if at is None else at, offset)
-        data = self.rows.get(key)
-        assert data is not None, "a fact without its claim row"
-        return key, decode(ClaimRow, data)
-
-    def _event_named(self, space: str, target: bytes) -> tuple[ev.Event, int]:
-        known = self.rows.get(keys.event_id(space, target))
-        if known is None:
-            raise Refused("unknown_target", f"no event {id_text(target)} is known in space {space!r}")
-        offset = decode_offset(known)
-        row = self.rows.get(keys.event(space, offset))
-        assert row is not None, "an id row without its event row"
-        return self.codec.decode(decode(EventRow, row).event), offset
-
-    def _tombstone(self, event: ev.ValueForbidden | ev.ValueAllowed, place: _Place, *, forbidden: bool) -> None:
-        part = keys.slot_part(event.space, event.entity, event.slot)
-        digest = digest_of(part, event.value) if event.value is not None else event.value_hash
-        assert digest is not None
-        row = TombstoneRow(forbidden, event.actor, place.append_time)
-        self.rows.put(keys.tombstone(part, digest, place.offset), encode(row))
-        slot = self._slot(part)
-        slot.tombstones += 1
-        self.changed_slots.add(part)
-
-    def _pin(self, event: ev.FactPinned, place: _Place) -> None:
-        self._claim_named(event.space, event.target)
-
-    def _distrust(self, event: ev.ActorDistrusted, place: _Place) -> None:
-        if event.since_event is not None:
-            self._event_named(event.space, event.since_event)
-
-
-class _Place(msgspec.Struct, frozen=True):
-    """Where an event stands: its offset, its effective append time and the offset of its root cause."""
-
-    offset: int
-    append_time: int
-    root: int
-
-
-_EFFECTS: dict[type[ev.Event], Callable[..., None]] = {
-    ev.FactAsserted: _Folding._assert_fact,
-    ev.FactEnded: _Folding._end_fact,
-    ev.FactRetracted: _Folding._retract,
-    ev.FactReviewed: _Folding._review,
-    ev.FactPinned: _Folding._pin,
-    ev.ValueForbidden: partial(_Folding._tombstone, forbidden=True),
-    ev.ValueAllowed: partial(_Folding._tombstone, forbidden=False),
-    ev.ActorDistrusted: _Folding._distrust,
-}

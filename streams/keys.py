@@ -19,6 +19,11 @@ A key is one byte of family, then its parts in order:
     S       space, session, int offset         empty                event of a session
     R       space, int offset                  empty                event that rules the whole space
     Z       space, entity, slot, hash, int     TombstoneRow         tombstone set or lifted, by offset
+    B       space, branch                      BranchRow            branch; main's once it has a merge or a rollback
+    G       space, sha, int offset             CommitRow            event that tells of a commit of the code
+    W       space, sha, int offset             sha it became        such an event that tells what replaced the commit
+    K       space, sha                         PinRow               commit that facts or ends are pinned to
+    J       space, sha, int offset             one byte             event about a slot that is pinned to the commit
     Q       int offset                         QuarantineRow        record that does not count
     C       int offset                         hash                 1,024 offsets: the chain before the record there
 
@@ -98,6 +103,26 @@ def tombstone(slot_bytes: bytes, digest: bytes, offset: int) -> bytes:
     return b"Z" + slot_bytes + digest + integer(offset)
 
 
+def branch(space_name: str, name: str) -> bytes:
+    return b"B" + text(space_name) + text(name)
+
+
+def commit(space_name: str, sha: str, offset: int) -> bytes:
+    return b"G" + text(space_name) + text(sha) + integer(offset)
+
+
+def rewritten(space_name: str, sha: str, offset: int) -> bytes:
+    return b"W" + text(space_name) + text(sha) + integer(offset)
+
+
+def pin(space_name: str, sha: str) -> bytes:
+    return b"K" + text(space_name) + text(sha)
+
+
+def pinned_event(space_name: str, sha: str, offset: int) -> bytes:
+    return b"J" + text(space_name) + text(sha) + integer(offset)
+
+
 def quarantined(offset: int) -> bytes:
     return b"Q" + integer(offset)
 
@@ -139,6 +164,11 @@ def slots_of(space_name: str, entity: str | None = None) -> Span:
     return under(b"L" + text(space_name) + (b"" if entity is None else text(entity)))
 
 
+def slots_under(space_name: str, above: str) -> Span:
+    """Slots of every entity whose name begins with a text."""
+    return under(b"L" + text(space_name) + text(above)[: -len(_TERMINATOR)])
+
+
 def sessions_of(space_name: str) -> Span:
     return under(b"N" + text(space_name))
 
@@ -155,6 +185,26 @@ def tombstones_of(slot_bytes: bytes) -> Span:
     return under(b"Z" + slot_bytes)
 
 
+def branches_of(space_name: str) -> Span:
+    return under(b"B" + text(space_name))
+
+
+def commits_of(space_name: str, sha: str | None = None) -> Span:
+    return under(b"G" + text(space_name) + (b"" if sha is None else text(sha)))
+
+
+def rewritten_of(space_name: str, sha: str) -> Span:
+    return under(b"W" + text(space_name) + text(sha))
+
+
+def pins_of(space_name: str) -> Span:
+    return under(b"K" + text(space_name))
+
+
+def pinned_events_of(space_name: str, sha: str) -> Span:
+    return under(b"J" + text(space_name) + text(sha))
+
+
 def quarantine() -> Span:
     return under(b"Q")
 
@@ -162,7 +212,9 @@ def quarantine() -> Span:
 def families_of(space_name: str) -> tuple[Span, ...]:
     """Everything that belongs to one space, for the digest."""
     name = text(space_name)
-    return tuple(under(family + name) for family in (b"E", b"F", b"L", b"N", b"S", b"R", b"Z"))
+    return tuple(
+        under(family + name) for family in (b"E", b"F", b"L", b"N", b"S", b"R", b"Z", b"B", b"G", b"W", b"K", b"J")
+    )
 
 
 def last_int(key: bytes) -> int:

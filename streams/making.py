@@ -17,12 +17,13 @@ from schemas.events import Value
 from schemas.jsonform import from_json, id_text, parse_id
 from schemas.times import micros
 from streams import clock
+from streams.making_branches import BranchMaking
 
 Seen = Mapping[str, tuple[int, bytes | None]]
 """Space to (offset, id) of the newest event that the last answer about it was of; None where that answer had none."""
 
 
-class Making:
+class Making(BranchMaking):
     """Makes events, and writes nothing. With an id of the caller's own (a UUIDv7) a verb may be repeated: the same
     event again is a duplicate."""
 
@@ -54,6 +55,7 @@ class Making:
         session: str | None = None,
         actor: str | None = None,
         branch: str = "main",
+        code: ev.Code | None = None,
         confidence: float | None = None,
         origin: ev.Origin = "stated",
         engine: str | None = None,
@@ -67,7 +69,7 @@ class Making:
 
         With an `event_id` of the caller's own (a UUIDv7), the call may be repeated: the same fact again is a duplicate.
         """
-        fields = self._common(space, session, actor, branch, subject, cause, event_id)
+        fields = self._common(space, session, actor, branch, subject, cause, event_id, code)
         return ev.FactAsserted(
             **fields,
             entity=entity,
@@ -93,12 +95,13 @@ class Making:
         session: str | None = None,
         actor: str | None = None,
         branch: str = "main",
+        code: ev.Code | None = None,
         subject: str | None = None,
         cause: UUID | str | None = None,
         event_id: UUID | str | None = None,
     ) -> ev.Event:
         """Say that from `at` on (default: its append time) the slot's value, or just `value`, no longer holds."""
-        fields = self._common(space, session, actor, branch, subject, cause, event_id)
+        fields = self._common(space, session, actor, branch, subject, cause, event_id, code)
         return ev.FactEnded(
             **fields, entity=entity, slot=slot, value=value, at=_optional_micros(at, "at"), reason=reason
         )
@@ -115,6 +118,7 @@ class Making:
         session: str | None = None,
         actor: str | None = None,
         branch: str = "main",
+        code: ev.Code | None = None,
         cause: UUID | str | None = None,
         own_id: UUID | str | None = None,
     ) -> ev.Event:
@@ -125,7 +129,7 @@ class Making:
         Raises:
             InvalidEvent: nothing known is named.
         """
-        fields = self._common(space, session, actor, branch, None, cause, own_id)
+        fields = self._common(space, session, actor, branch, None, cause, own_id, code)
         named = None if event_id is None else parse_id(event_id, "target")
         return ev.FactRetracted(**fields, target=named, entity=entity, slot=slot, value=value, reason=reason)
 
@@ -140,12 +144,13 @@ class Making:
         attributes: Mapping[str, str] | None = None,
         actor: str | None = None,
         branch: str = "main",
+        code: ev.Code | None = None,
         subject: str | None = None,
         cause: UUID | str | None = None,
         event_id: UUID | str | None = None,
     ) -> ev.Event:
         """Record what was said or done: a turn, a tool call, a hook's payload."""
-        fields = self._common(space, session, actor, branch, subject, cause, event_id)
+        fields = self._common(space, session, actor, branch, subject, cause, event_id, code)
         return ev.Observed(**fields, role=role, text=text, content_type=content_type, attributes=dict(attributes or {}))
 
     def review(
@@ -157,16 +162,18 @@ class Making:
         reason: str | None = None,
         session: str | None = None,
         actor: str | None = None,
+        branch: str = "main",
+        code: ev.Code | None = None,
         cause: UUID | str | None = None,
         own_id: UUID | str | None = None,
     ) -> ev.Event:
         """Give a verdict on the fact or end `event_id`: `verified`, `rejected` or `candidate`. The last one
-        counts. `own_id` is this event's own id, as in `remember`.
+        counts, on a branch that shows it. `own_id` is this event's own id, as in `remember`.
 
         Raises:
             InvalidEvent: no such fact or end is known in the space.
         """
-        fields = self._common(space, session, actor, "main", None, cause, own_id)
+        fields = self._common(space, session, actor, branch, None, cause, own_id, code)
         return ev.FactReviewed(**fields, target=parse_id(event_id, "target"), verdict=verdict, reason=reason)
 
     def forbid(
@@ -254,6 +261,7 @@ class Making:
         space: str,
         about: str,
         *,
+        kind: ev.AboutKind = "actor",
         since: UUID | str | datetime | None = None,
         reason: str | None = None,
         session: str | None = None,
@@ -261,7 +269,8 @@ class Making:
         event_id: UUID | str | None = None,
     ) -> ev.Event:
         """From `since` on, inclusive, nothing that the actor `about` wrote counts: an event id of the space, an append
-        time, or None for everything. The newest word about an actor wins, whoever wrote it.
+        time, or None for everything. The newest word about an actor wins, whoever wrote it. Of kind `branch` it is
+        about what is on a branch, wherever that was merged; of kind `commit`, about what is pinned to a commit.
 
         Raises:
             InvalidEvent: `since` names no known event.
@@ -272,6 +281,7 @@ class Making:
             since_event=None if since is None or isinstance(since, datetime) else parse_id(since, "since_event"),
             since_time=micros(since, "since") if isinstance(since, datetime) else None,
             reason=reason,
+            about_kind=kind,
         )
 
     def trust(
@@ -279,14 +289,15 @@ class Making:
         space: str,
         about: str,
         *,
+        kind: ev.AboutKind = "actor",
         reason: str | None = None,
         session: str | None = None,
         actor: str | None = None,
         event_id: UUID | str | None = None,
     ) -> ev.Event:
-        """All that the actor `about` wrote counts again."""
+        """All that the actor, the branch or the commit `about` stands for counts again."""
         fields = self._common(space, session, actor, "main", None, None, event_id)
-        return ev.ActorTrusted(**fields, about=about, reason=reason)
+        return ev.ActorTrusted(**fields, about=about, reason=reason, about_kind=kind)
 
     def checked(self, given: ev.Event | Mapping[str, Any]) -> ev.Event:
         """The event, or the one of a JSON form with `event_id`, `recorded_at`, `actor` and `branch` filled in, once
@@ -317,6 +328,7 @@ class Making:
         subject: str | None,
         cause: UUID | str | None,
         event_id: UUID | str | None,
+        code: ev.Code | None = None,
     ) -> dict[str, Any]:
         identity, recorded_at = _identity(event_id)
         return {
@@ -326,6 +338,7 @@ class Making:
             "actor": self.actor if actor is None else actor,
             "recorded_at": recorded_at,
             "branch": branch,
+            "code": code,
             "cause": None if cause is None else parse_id(cause, "cause"),
             "subject": subject,
             "seen": self._seen.get(space, (-1, None))[1],

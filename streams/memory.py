@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from schemas import events as ev
 from schemas.checks import DEFAULT_MAX_VALUE_BYTES
-from schemas.errors import InvalidEvent
-from streams.answers import Answer, Belief, Change, Info, Known, Quarantined, Receipt, Recorded, Session
+from schemas.errors import InvalidEvent, InvalidInput
+from streams.answers import (
+    Answer,
+    Belief,
+    Branch,
+    BranchChange,
+    Change,
+    Info,
+    Known,
+    KnownCommit,
+    Quarantined,
+    Receipt,
+    Recorded,
+    Session,
+)
 from streams.making import Making
 from streams.ports import Position
 from streams.stores import DEFAULT_STORE
+from streams.verbs import appended
 from streams.view import ResolvedView, View
 
 if TYPE_CHECKING:
@@ -26,38 +38,12 @@ if TYPE_CHECKING:
     from streams.explain import Explanation
     from streams.inference import SlotSchema
     from streams.integrity import Problem
+    from streams.merging import Merged, MergePlan, Side
     from streams.transfer import Progress, Transferred
-
-P = ParamSpec("P")
-T = TypeVar("T")
+    from streams.tree import Node
 
 Point = int | Position | datetime
 """A place in the log of a space: an offset, a Position, or an append time."""
-
-
-def verb_like(of: Callable[..., Any], answers: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Gives a function the name, docstring and signature of the verb `of`; `answers` is what its signature says
-    instead of what `of` answers with."""
-
-    def dress(function: Callable[P, T]) -> Callable[P, T]:
-        signature = inspect.signature(of)
-        if answers is not None:
-            signature = signature.replace(return_annotation=answers)
-        dressed = wraps(of, updated=())(function)  # not its __dict__, where it may say that it is abstract
-        dressed.__signature__ = signature  # type: ignore[attr-defined]
-        return dressed
-
-    return dress
-
-
-def appended(make: Callable[Concatenate[Making, P], ev.Event]) -> Callable[Concatenate[Memory, P], Receipt]:
-    """The verb that appends the one event that `make` makes."""
-
-    @verb_like(make, "Receipt")
-    def verb(self: Memory, /, *args: P.args, **kwargs: P.kwargs) -> Receipt:
-        return self.append([make(self._making, *args, **kwargs)])[0]
-
-    return verb
 
 
 class Memory(ABC):
@@ -87,6 +73,7 @@ class Memory(ABC):
         max_value_bytes: int = DEFAULT_MAX_VALUE_BYTES,
         busy_timeout_s: float = 30.0,
         api: str | None = None,
+        repository: str | Path | None = None,
     ) -> Memory:
         """Open a store.
 
@@ -98,6 +85,8 @@ class Memory(ABC):
             max_value_bytes: most bytes of UTF-8 that one value or text may have, up to 950,000.
             busy_timeout_s: most seconds that any call waits for a lock, a broker or a server; the error says for whom.
             api: with `kafka://`, the URL of the API to read through: this process then appends, and keeps no tables.
+            repository: a folder in the git repository of the code, for views at its commits. Without one, and through
+                an API, they go by the commits that the log tells of.
 
         Raises:
             InvalidInput: the store's name means nothing, or a setting is out of range.
@@ -112,8 +101,21 @@ class Memory(ABC):
             )
         from streams.local import LocalMemory
 
+        clone = None
+        if repository is not None:
+            from streams.repository import Repository  # git is run only for those who name one
+
+            clone = Repository.find(repository)
+            if clone is None:
+                raise InvalidInput(f"{repository} is in no git repository", hint="leave repository out")
         return LocalMemory(
-            store, actor=actor, hold=hold, create=create, max_value_bytes=max_value_bytes, timeout_s=busy_timeout_s
+            store,
+            actor=actor,
+            hold=hold,
+            create=create,
+            max_value_bytes=max_value_bytes,
+            timeout_s=busy_timeout_s,
+            clone=clone,
         )
 
     @abstractmethod
@@ -141,6 +143,59 @@ class Memory(ABC):
     policy = appended(Making.policy)
     distrust = appended(Making.distrust)
     trust = appended(Making.trust)
+    fork = appended(Making.fork)
+    rollback = appended(Making.rollback)
+    delete_branch = appended(Making.delete_branch)
+
+    def merge(
+        self,
+        space: str,
+        source: str,
+        *,
+        into: str = "main",
+        take: Side | None = None,
+        only: Iterable[tuple[str, str]] | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+    ) -> Merged:
+        """Merge a branch into another, whole or in the (entity, slot) pairs `only`, unless slots conflict: both sides
+        said something about them, and they believe different things. `take` settles conflicts: with retractions and
+        assertions whose cause is the merge, each such slot is made what the one side believes, `ours` (of `into`) or
+        `theirs` (of `source`). Nothing is appended where there is nothing to merge.
+
+        Raises:
+            MergeConflict: slots conflict, and `take` is not given; nothing was written.
+        """
+        from streams.merging import Merged, refuse_conflicts
+
+        plan = self.merge_plan(space, source, into=into, take=take, only=only, session=session, actor=actor)
+        refuse_conflicts(plan, take)
+        return Merged(plan, tuple(self.append(plan.events)))
+
+    @abstractmethod
+    def merge_plan(
+        self,
+        space: str,
+        source: str,
+        *,
+        into: str = "main",
+        take: Side | None = None,
+        only: Iterable[tuple[str, str]] | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+    ) -> MergePlan:
+        """What `merge` would meet and do; writes nothing."""
+
+    @abstractmethod
+    def preview(
+        self, space: str, events: Iterable[ev.Event | Mapping[str, Any]], view: View = View()
+    ) -> list[Difference]:
+        """What the answers through `view` would be otherwise if these events of the space were appended now; writes
+        nothing.
+
+        Raises:
+            InvalidEvent: one of them would not count.
+        """
 
     @abstractmethod
     def append(self, events: Iterable[ev.Event | Mapping[str, Any]]) -> list[Receipt]:
@@ -250,6 +305,27 @@ class Memory(ABC):
             NotFound: the space knows no such session.
             InvalidView: a point names another partition.
         """
+
+    @abstractmethod
+    def branches(self, space: str, *, deleted: bool = False) -> list[Branch]:
+        """The branches of the space, main first, then as they were forked; with those that were deleted, if asked."""
+
+    @abstractmethod
+    def branch_log(self, space: str, branch: str) -> list[BranchChange]:
+        """What made the branch, was merged into it, rolled it back and deleted it, ascending; and whether it counts."""
+
+    @abstractmethod
+    def ls(self, space: str, prefix: str = "", view: View | None = None) -> list[Node]:
+        """The tree of entities one step below `prefix`, by the segments of their names between slashes. With a view,
+        only slots of which it believes something are counted, and each is asked; without, all that were ever named."""
+
+    @abstractmethod
+    def commits(self, space: str, shas: Iterable[str] | None = None) -> list[KnownCommit]:
+        """What the log tells of these commits of the code, or of all, by id."""
+
+    @abstractmethod
+    def pinned(self, space: str) -> dict[str, int]:
+        """Commit of the code to the number of facts and ends that are pinned to it."""
 
     @abstractmethod
     def sessions(self, space: str) -> list[Session]:

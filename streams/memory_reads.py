@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from schemas.errors import InvalidView
-from schemas.events import PolicyRule, SlotDeclared
+import msgspec
+
+from schemas.errors import InvalidInput, InvalidView, NotFound
+from schemas.events import Event, PolicyRule, SlotDeclared
 from schemas.jsonform import parse_id
 from schemas.times import Micros, micros
 from streams import clock
-from streams.answers import Answer, Belief, Change, Known, Quarantined, Recorded, Session
+from streams.answers import (
+    Answer,
+    Belief,
+    Branch,
+    BranchChange,
+    Change,
+    Known,
+    KnownCommit,
+    Quarantined,
+    Recorded,
+    Session,
+)
+from streams.branching import MAIN, Branches
 from streams.memory import Memory, Point
 from streams.partitions import Partitions
 from streams.ports import Position
 from streams.reads import Bounds, Reads
 from streams.replay import replay_session, replay_space
+from streams.rows import BranchRow
 from streams.view import ResolvedView, View, refuse_unanswerable
 
 if TYPE_CHECKING:
     from streams.compare import Difference
+    from streams.drafting import Draft
     from streams.explain import Explanation
     from streams.inference import SlotSchema
+    from streams.merging import MergePlan, Side
+    from streams.tree import Node
 
 _PAGE_EVENTS = 500
 
@@ -95,7 +113,11 @@ class Reading(Partitions, Memory):
             recorded = reads.event(space, parse_id(event_id))
             seen = None if recorded.event.seen is None else reads.find(space, recorded.event.seen)
             offset = recorded.position.offset - 1 if seen is None else seen.position.offset
-            resolved = ResolvedView(reads.position(reads.last_event(space, offset)[0]), micros(recorded.append_time))
+            branches = reads.branches(space) or Branches({})
+            line = branches.line(recorded.event.branch, offset)
+            branch = next(name for name, last in line if branches.begun(name, last))  # it may be older than its branch
+            at, _ = reads.last_event(space, offset)
+            resolved = ResolvedView(reads.position(at), micros(recorded.append_time), branch)
             return Known(resolved, assumed=seen is None)
 
     def timeline(
@@ -131,6 +153,94 @@ class Reading(Partitions, Memory):
     def resolve(self, space: str, view: View = View()) -> ResolvedView:
         with self._locked(space):
             return self._resolved(space, view)[1]
+
+    def merge_plan(
+        self,
+        space: str,
+        source: str,
+        *,
+        into: str = "main",
+        take: Side | None = None,
+        only: Iterable[tuple[str, str]] | None = None,
+        session: str | None = None,
+        actor: str | None = None,
+    ) -> MergePlan:
+        from streams.merging import Merger
+
+        if take not in (None, "ours", "theirs"):
+            raise InvalidInput(f"take {take!r} is no side", hint="ours or theirs")
+        if source == into:
+            raise InvalidInput(f"branch {source!r} can't be merged into itself")
+        with self._locked(space):
+            now = clock.now_micros()
+            _, theirs = self._resolved(space, View(branch=source), now)
+            reads, ours = self._resolved(space, View(branch=into), now)
+            views = ours, msgspec.structs.replace(theirs, valid_at=ours.valid_at)
+            merger = Merger(space, self._making, reads, lambda: self._draft(space, now), views)
+            return merger.plan(take, None if only is None else list(only), {"session": session, "actor": actor})
+
+    def preview(self, space: str, events: Iterable[Event | Mapping[str, Any]], view: View = View()) -> list[Difference]:
+        from streams.compare import diff
+
+        with self._locked(space):
+            made = [self._making.checked(given) for given in events]
+            for event in made:
+                if event.space != space:
+                    raise InvalidInput(f"an event of space {event.space!r} is asked about in {space!r}")
+            now = clock.now_micros()
+            reads, before = self._resolved(space, view, now)
+            draft = self._draft(space, now)
+            draft.add(made)
+            last = draft.last if view.as_of is None else before.as_of.offset
+            after = msgspec.structs.replace(before, as_of=reads.position(last))
+            return diff(reads, space, before, after, draft.reads)
+
+    def _draft(self, space: str, now: Micros) -> Draft:
+        from streams.drafting import Draft
+
+        follower = self._follower(space)
+        return Draft(follower.rows, follower.head, self._codec, now, self._clone)
+
+    def branches(self, space: str, *, deleted: bool = False) -> list[Branch]:
+        with self._locked(space):
+            reads = self._fresh(space)
+            rows = (reads.branches(space) or Branches({})).rows
+            listed = sorted(rows.items(), key=lambda one: one[1].forked_at)
+            known = [_branch(reads, name, row) for name, row in listed if name != MAIN]
+            return [Branch(MAIN, None, None, None, None)] + [one for one in known if deleted or not one.deleted_at]
+
+    def branch_log(self, space: str, branch: str) -> list[BranchChange]:
+        with self._locked(space):
+            reads = self._fresh(space)
+            branches = reads.branches(space) or Branches({})
+            if branch != MAIN and branch not in branches.rows:
+                raise NotFound(f"space {space!r} has no branch {branch!r}", hint="slotlog branch list shows them")
+            head = self._follower(space).head
+            judge = reads.judge(space, ResolvedView(reads.position(head.next_offset - 1), 0, branch))
+            left = judge.steps_that_count(branch)
+            row = branches.rows.get(branch, BranchRow())
+            ends = {offset for offset in (row.forked_at, row.deleted_at) if offset is not None and offset >= 0}
+            return [
+                BranchChange(reads.event_at(space, offset), offset in ends or offset in left)
+                for offset in sorted({*ends, *(step.offset for step in row.steps)})
+            ]
+
+    def ls(self, space: str, prefix: str = "", view: View | None = None) -> list[Node]:
+        from streams.tree import ls
+
+        with self._locked(space):
+            if view is None:
+                return ls(self._fresh(space), space, prefix.rstrip("/"), None)
+            reads, resolved = self._resolved(space, view)
+            return ls(reads, space, prefix.rstrip("/"), resolved)
+
+    def commits(self, space: str, shas: Iterable[str] | None = None) -> list[KnownCommit]:
+        with self._locked(space):
+            return list(self._fresh(space).commits(space, shas))
+
+    def pinned(self, space: str) -> dict[str, int]:
+        with self._locked(space):
+            return self._fresh(space).pinned(space)
 
     def reached(self, space: str) -> Position:
         with self._locked(space):
@@ -179,3 +289,8 @@ class Reading(Partitions, Memory):
         if self._seen.get(space, (-1, None))[0] != offset:
             self._seen[space] = (offset, reads.id_at(space, offset))
         return reads, resolved
+
+
+def _branch(reads: Reads, name: str, row: BranchRow) -> Branch:
+    deleted_at = None if row.deleted_at is None else reads.position(row.deleted_at)
+    return Branch(name, row.parent, reads.position(row.cut), reads.position(row.forked_at), deleted_at)

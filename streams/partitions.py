@@ -13,7 +13,7 @@ from schemas.checks import check_space
 from schemas.errors import SlotlogError, StoreClosed
 from streams.catchup import FLUSH_INTERVAL_S, TAIL_MAX_EVENTS, Follower
 from streams.making import Making
-from streams.ports import Position
+from streams.ports import Clone, Position
 from streams.reads import Reads
 from streams.stores import open_store
 
@@ -34,7 +34,9 @@ class Partitions:
         timeout_s: float,
         flush_events: int = TAIL_MAX_EVENTS,
         flush_interval_s: float = FLUSH_INTERVAL_S,
+        clone: Clone | None = None,
     ) -> None:
+        self._clone = clone
         self._seen: dict[str, tuple[int, bytes | None]] = {}
         self._making = Making(actor, self._seen, max_value_bytes)
         opened = open_store(store, create=create, timeout_s=timeout_s)
@@ -53,6 +55,7 @@ class Partitions:
                 hold=hold,
                 flush_events=flush_events,
                 flush_interval_s=flush_interval_s,
+                clone=clone,
             )
             for partition in range(self._log.partitions)
         ]

@@ -6,7 +6,7 @@ Both logs hold the same bytes and are held to the same contract (`tests/contract
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -125,6 +125,26 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Release files and connections. Twice is harmless."""
+
+
+class Reachable(Protocol):
+    """A commit of a clone with all its ancestors that the clone has."""
+
+    @property
+    def boundary(self) -> Sequence[str]:
+        """Parents of them that the clone does not have: where a shallow clone ends."""
+
+    def __contains__(self, sha: object, /) -> bool: ...
+
+
+class Clone(Protocol):
+    """A repository of the code, as far as a View needs it."""
+
+    def reachable(self, sha: str) -> Reachable | None:
+        """The commit with its ancestors, None when this clone does not have it."""
+
+    def has(self, shas: Iterable[str]) -> set[str]:
+        """Which of these are commits of this clone."""
 
 
 class Fleet(Protocol):

@@ -8,26 +8,34 @@ from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from schemas import events as ev
 from schemas.codec import Codec
 from schemas.errors import InvalidView
 from schemas.events import Value
 from schemas.times import Micros, instant, micros, rfc3339
 from streams import keys
+from streams.ancestry import Ancestry, LogCommits, source_of
 from streams.answers import Answer, Belief, Change, Claimed, Recorded, beliefs_of
 from streams.belief import FOREVER, Claim, Run, contested, runs
+from streams.branching import Branches
+from streams.distrust import Origin
 from streams.event_reads import EventReads
 from streams.hot import HotSlot, HotSlots, HotView
-from streams.ports import Position
+from streams.kept import Kept
+from streams.ports import Clone, Position
 from streams.rows import (
+    BranchRow,
     ClaimRow,
     Rows,
     SlotRow,
     TombstoneRow,
     decode,
 )
+from streams.rule_rows import rules_of
 from streams.values import digest_of, identity
-from streams.view import STANDS, Judge, ResolvedView, Rule, Rules, Standing, View, refuse_unanswerable
+from streams.view import STANDS, Judge, ResolvedView, Rules, Standing, View, origin_of, refuse_unanswerable
 
 HOT_CLAIMS = 128
 
@@ -49,13 +57,15 @@ class Reads(EventReads):
         partition: int,
         codec: Codec,
         hot: HotSlots | None = None,
-        rules: dict[str, tuple[int, Rules]] | None = None,
+        kept: Kept | None = None,
+        clone: Clone | None = None,
     ) -> None:
-        """`hot` keeps busy slots from one read to the next; whoever writes the rows keeps it true. `rules` keeps the
-        rules of a space, with the offset of the newest, for as long as there is none newer."""
+        """`hot` keeps busy slots from one read to the next; whoever writes the rows keeps it true. `kept` keeps what is
+        made of rows that seldom change. `clone` is the repository that commits are looked up in."""
         super().__init__(rows, partition, codec)
         self._hot = HotSlots() if hot is None else hot
-        self._kept_rules = {} if rules is None else rules
+        self._kept = Kept() if kept is None else kept
+        self._clone = clone
 
     def resolve(self, space: str, view: View, bounds: Bounds) -> ResolvedView:
         """What `view` means for `space` now.
@@ -65,6 +75,7 @@ class Reads(EventReads):
         """
         refuse_unanswerable(view)
         limit, by_time = self._as_of(space, view.as_of, bounds)
+        (self._branches_of(space) or Branches({})).refuse_unknown(view.branch, limit)
         offset, append_time = self.last_event(space, limit)
         if view.valid_at is not None:
             valid_at = micros(view.valid_at, "valid_at")
@@ -72,19 +83,54 @@ class Reads(EventReads):
             valid_at = by_time
         else:
             valid_at = append_time if view.as_of is not None else max(bounds.now, append_time)
-        return ResolvedView(
-            self.position(offset), valid_at, view.branch, view.trust, tuple(sorted(set(view.without_actors)))
+        return self._with_commits(
+            space,
+            ResolvedView(
+                self.position(offset),
+                valid_at,
+                view.branch,
+                view.trust,
+                tuple(sorted(set(view.without_actors))),
+                view.at_sha,
+                tuple(sorted(set(view.also_at))),
+            ),
         )
 
+    def _with_commits(self, space: str, resolved: ResolvedView) -> ResolvedView:
+        """With who knows the commits, and how many facts and ends nobody can tell of."""
+        ancestry = self._ancestry(space, resolved)
+        if ancestry is None:
+            return resolved
+        row = self._space(space)
+        hidden = ancestry.hidden(resolved.as_of.offset, -1 if row is None else row.pins_changed)
+        return msgspec.structs.replace(resolved, ancestry=source_of(resolved.shas, self._clone), hidden=hidden)
+
     def judge(self, space: str, resolved: ResolvedView) -> Judge:
-        return Judge(resolved, self._rules_of(space))
+        """Whether events of the space count through the view."""
+        ancestry = self._ancestry(space, resolved)
+        return Judge(resolved, self._rules_of(space), self._branches_of(space), ancestry)
 
     def _rules_of(self, space: str) -> Rules:
         changed = self.rules_changed(space)
-        kept = self._kept_rules.get(space)
-        if kept is None or kept[0] != changed:
-            kept = self._kept_rules[space] = changed, Rules(self._rules(space))
-        return kept[1]
+        return self._kept.rules.of(space, changed, lambda: Rules(rules_of(self._rows, space, self._codec)))
+
+    def _branches_of(self, space: str) -> Branches | None:
+        row = self._space(space)
+        changed = -1 if row is None else row.branches_changed
+        return self._kept.branches.of(space, changed, lambda: self.branches(space))
+
+    def _ancestry(self, space: str, resolved: ResolvedView) -> Ancestry | None:
+        """Who leads to the commits of the view; None for one that looks at none."""
+        row = self._space(space)
+        if row is None or resolved.at_sha is None:
+            return None
+        limit = resolved.as_of.offset
+        whole = Judge(ResolvedView(resolved.as_of, 0, without_actors=resolved.without_actors), self._rules_of(space))
+        what = (min(limit, row.commits_changed), min(limit, row.rules_changed), resolved.without_actors)
+        log = LogCommits(self._rows, space, whole)
+        return self._kept.ancestries.of(
+            (space, resolved.shas), what, lambda: Ancestry(resolved.shas, log, self._clone)
+        ).over(log)
 
     def _as_of(self, space: str, as_of: int | Position | datetime | None, bounds: Bounds) -> tuple[int, Micros | None]:
         """(offset, and the time when as_of is one)."""
@@ -118,18 +164,6 @@ class Reads(EventReads):
             raise InvalidView(f"as_of {offset} is before the first retained offset {bounds.first}")
         return offset, None
 
-    def _rules(self, space: str) -> Iterator[Rule]:
-        row = self._space(space)
-        if row is None or row.rules_changed < 0:
-            return
-        for key, _ in self._rows.scan(*keys.rules_of(space)):
-            recorded = self.event_at(space, keys.last_int(key))
-            event, append_time = recorded.event, micros(recorded.append_time)
-            since = 0
-            if isinstance(event, ev.ActorDistrusted) and event.since_event is not None:
-                since = self.event(space, event.since_event).position.offset
-            yield Rule(recorded.position.offset, append_time, event, since)
-
     def get(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> Answer:
         """What is believed at the view's instant."""
         return self.answer(space, entity, slot, resolved, self.judge(space, resolved))
@@ -148,7 +182,7 @@ class Reads(EventReads):
     def history(self, space: str, entity: str, slot: str, resolved: ResolvedView) -> list[Belief]:
         """Every run of the slot in valid time, ascending; the view's instant plays no part."""
         judge = self.judge(space, resolved)
-        claims = self._standing(space, entity, slot, judge)
+        claims = [claim for claim, standing in self.claims(space, entity, slot, judge) if standing in STANDS]
         cardinality = judge.cardinality(entity, slot)
         return [
             self._belief(entity, slot, run, run.start, claims, cardinality, resolved)
@@ -161,9 +195,7 @@ class Reads(EventReads):
         found: list[Change] = []
         before: list[tuple[object, ...]] = []
         for offset in offsets:
-            then = ResolvedView(
-                self.position(offset), resolved.valid_at, resolved.branch, resolved.trust, resolved.without_actors
-            )
+            then = self._with_commits(space, msgspec.structs.replace(resolved, as_of=self.position(offset)))
             answer = self.get(space, entity, slot, then)
             beliefs = beliefs_of(answer)
             now = [
@@ -180,6 +212,7 @@ class Reads(EventReads):
         cardinality = judge.cardinality(entity, slot)
         at = resolved.valid_at
         part = keys.slot_part(space, entity, slot)
+        judge = judge.on(entity, slot)
         hot = self._hot_slot(part)
         if isinstance(hot, HotSlot):
             view = HotView(hot, judge, self._covered(part, judge))
@@ -201,6 +234,7 @@ class Reads(EventReads):
         """Every claim of the slot, whatever became of it, ascending by (instant, offset), with what it is worth."""
         part = keys.slot_part(space, entity, slot)
         rows = self._rows.scan(*keys.claims_of(part))
+        judge = judge.on(entity, slot)
         return self._judged(part, ((keys.claim_parts(key), decode(ClaimRow, data)) for key, data in rows), judge)
 
     def _judged(
@@ -215,9 +249,6 @@ class Reads(EventReads):
             until = FOREVER if row.until is None else row.until
             found.append((Claim(at, offset, until, standing == "verified", row), standing))
         return found
-
-    def _standing(self, space: str, entity: str, slot: str, judge: Judge) -> list[Claim]:
-        return [claim for claim, standing in self.claims(space, entity, slot, judge) if standing in STANDS]
 
     def _hot_slot(self, part: bytes) -> HotSlot | list[tuple[tuple[Micros, int], ClaimRow]]:
         """The slot kept in memory when it has many claims, else its claims, ascending."""
@@ -260,7 +291,7 @@ class Reads(EventReads):
         found: dict[bytes, int] = {}
         for key, row_data in self._rows.scan(*keys.tombstones_of(part)):
             row = decode(TombstoneRow, row_data)
-            if judge.counts(keys.last_int(key), row.append_time, row.actor):
+            if judge.counts(Origin(keys.last_int(key), row.append_time, row.actor, row.branch, row.sha)):
                 if row.forbidden:
                     found[keys.hash_of(key)] = keys.last_int(key)
                 else:
@@ -309,8 +340,14 @@ class Reads(EventReads):
             offsets.add(keys.last_int(key))
             offsets.update(mark.offset for mark in (*row.retractions, *row.reviews))
         offsets.update(keys.last_int(key) for key, _ in self._rows.scan(*keys.tombstones_of(part)))
-        offsets.update(rule.offset for rule in self._rules(space))
-        return sorted(offset for offset in offsets if offset <= resolved.as_of.offset)
+        offsets.update(rule.offset for rule in rules_of(self._rows, space, self._codec))
+        first = 0
+        if (branches := self._branches_of(space)) is not None:
+            first = max(0, branches.rows.get(resolved.branch, BranchRow()).forked_at)
+            offsets.update(branches.offsets)
+        if resolved.at_sha is not None:
+            offsets.update(keys.last_int(key) for key, _ in self._rows.scan(*keys.commits_of(space)))
+        return sorted(offset for offset in offsets if first <= offset <= resolved.as_of.offset)
 
     def timeline(
         self, space: str, resolved: ResolvedView, start: int = 0, entity: str | None = None, slot: str | None = None
@@ -322,26 +359,30 @@ class Reads(EventReads):
         """
         judge = self.judge(space, resolved)
         for recorded in self.events(space, start, resolved.as_of.offset + 1):
-            if not judge.counts(recorded.position.offset, micros(recorded.append_time), recorded.event.actor):
+            about = self.slot_of(space, recorded.event)
+            if entity is not None and (about is None or about[0] != entity or slot not in (None, about[1])):
                 continue
-            if entity is None or self._is_about(space, recorded.event, entity, slot):
+            judge_here = judge if about is None else judge.on(*about)
+            if judge_here.shows(_origin(recorded), recorded.event):
                 yield recorded
-
-    def _is_about(self, space: str, event: ev.Event, entity: str, slot: str | None) -> bool:
-        found = self.slot_of(space, event)
-        return found is not None and found[0] == entity and slot in (None, found[1])
 
     def blocked_by(self, space: str, offset: int) -> str | None:
         """Why the event at `offset`, which was folded, is not believed as of then: a tombstone on its value, or the
         distrust of its actor; None where neither is."""
         recorded = self.event_at(space, offset)
-        event = recorded.event
-        judge = self.judge(space, ResolvedView(self.position(offset), 0))
-        if not judge.counts(offset, micros(recorded.append_time), event.actor):
-            distrust = judge.distrust_of(event.actor)
-            return f"{event.actor} is distrusted since {self.position(offset if distrust is None else distrust)}"
+        event, origin = recorded.event, _origin(recorded)
+        judge = self.judge(space, ResolvedView(self.position(offset), 0, event.branch))
+        distrusted_at = judge.distrusted_at(origin)
+        if distrusted_at is not None:
+            said = self.event_at(space, distrusted_at).event
+            about = said.about if isinstance(said, ev.ActorDistrusted) else event.actor
+            return f"{about} is distrusted since {self.position(distrusted_at)}"
         if isinstance(event, ev.FactAsserted):
             tombstone = self.forbidden_at(space, event.entity, event.slot, event.value, judge)
             if tombstone is not None:
                 return f"the value is forbidden since {self.position(tombstone)}; allow lifts that"
         return None
+
+
+def _origin(recorded: Recorded) -> Origin:
+    return origin_of(recorded.event, recorded.position.offset, micros(recorded.append_time))

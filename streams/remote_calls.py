@@ -15,7 +15,7 @@ from schemas.errors import InvalidEvent, InvalidInput, InvalidView, NotReached, 
 from schemas.jsonform import id_text, parse_id, to_json
 from streams import clock
 from streams.answers import Answer, Belief, Change, Info, Known, Quarantined, Receipt, Recorded, Session
-from streams.door import NAMING, check_effect, ready
+from streams.door import check_effect, names_known, ready
 from streams.making import Making
 from streams.memory import Memory, Point
 from streams.ports import Position
@@ -150,7 +150,7 @@ class Asking:
         receipts: dict[tuple[str, bytes], list[Receipt]] = {}
         for space in spaces:
             group = [event for event in made if event.space == space]
-            named = any(isinstance(event, NAMING) for event in group)
+            named = any(map(names_known, group))
             reply = yield from self.exchange.ask(
                 Request("POST", f"{of_space(space)}/events", self._needed(space) if named else (), _body(group))
             )
@@ -377,4 +377,4 @@ def _body(group: list[ev.Event]) -> bytes:
 
 def _names(event: ev.Event, made: list[ev.Event]) -> bool:
     """Whether the API has to see the event: one of its space names an earlier one, which may come with it."""
-    return any(isinstance(one, NAMING) and one.space == event.space for one in made)
+    return any(names_known(one) and one.space == event.space for one in made)

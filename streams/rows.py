@@ -19,7 +19,7 @@ from schemas.errors import FormatTooNew, StoreDamaged
 from schemas.events import Trust, Value
 from schemas.times import Micros
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Rows(Protocol):
@@ -57,13 +57,17 @@ class Head(Row):
 
 
 class SpaceRow(Row):
-    """`append_time` is the greatest so far, µs; `rules_changed` the offset of the newest event that rules the space."""
+    """`append_time` is the greatest so far, µs. Of the newest event that rules the space, that makes or changes a
+    branch, that tells of a commit, and that is pinned to one, the offset; -1 where there is none."""
 
     events: int
     first_offset: int
     last_offset: int
     append_time: Micros
     rules_changed: int = -1
+    branches_changed: int = -1
+    commits_changed: int = -1
+    pins_changed: int = -1
 
 
 class EventRow(Row):
@@ -83,6 +87,8 @@ class Mark(Row):
     actor: str
     verdict: Trust | None = None
     value: Value | None = None
+    branch: str = "main"
+    sha: str | None = None
 
 
 class ClaimRow(Row):
@@ -124,6 +130,52 @@ class TombstoneRow(Row):
     forbidden: bool
     actor: str
     append_time: Micros
+    branch: str = "main"
+    sha: str | None = None
+
+
+class Step(Row):
+    """A merge into a branch, or a rollback of it. `cut` is the last offset that is merged from `source`, or that stays;
+    `source` is None for a rollback, `slots` are the only ones merged, None for all."""
+
+    offset: int
+    append_time: Micros
+    actor: str
+    sha: str | None
+    cut: int
+    source: str | None = None
+    slots: tuple[tuple[str, str], ...] | None = None
+
+
+class BranchRow(Row):
+    """One branch of a space; main has a row once it has a step. It shows what `parent` showed at offset `cut`. Steps
+    ascend by offset; `deleted_at` is the offset of the event that deleted it."""
+
+    forked_at: int = -1
+    parent: str | None = None
+    cut: int = -1
+    deleted_at: int | None = None
+    steps: tuple[Step, ...] = ()
+
+
+class CommitRow(Row):
+    """What one event says of a commit of the code. `branch` and `code` are those of the event itself."""
+
+    parents: tuple[str, ...]
+    rewritten_from: str | None
+    repo: str
+    committed_at: Micros
+    actor: str
+    append_time: Micros
+    branch: str
+    code: str | None
+
+
+class PinRow(Row):
+    """How many facts and ends are pinned to a commit, and the offset of the last of them."""
+
+    claims: int = 0
+    last_offset: int = -1
 
 
 class QuarantineRow(Row):
@@ -135,6 +187,9 @@ class QuarantineRow(Row):
     space: str | None = None
     event_id: bytes | None = None
 
+
+PINNED_CLAIM, PINNED_OTHER = b"c", b"o"
+"""A J row, which is no array: its event is a fact or an end, or says something else about a slot."""
 
 R = TypeVar("R", bound=Row)
 

@@ -6,19 +6,25 @@ same answer for ever. `Judge` answers, for one space through one resolved View, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence, Set
+from copy import copy
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, Protocol
 
 import msgspec
 
 from schemas import events as ev
 from schemas.errors import InvalidView
 from schemas.times import Micros, instant
+from streams.branching import MAIN, Branches, Shown
+from streams.distrust import Distrust, Origin, Rule
 from streams.ports import Position
-from streams.rows import ClaimRow, Mark
+from streams.rows import ClaimRow, Mark, Step
+
+_SHA = re.compile("[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class View(msgspec.Struct, frozen=True):
@@ -28,79 +34,118 @@ class View(msgspec.Struct, frozen=True):
         datetime, which means the last event the space had by then. None: every event acknowledged before the call.
     valid_at: the instant asked about, an aware datetime. None: the time that as_of is when it is one; else the append
         time of the last event that counts; without as_of the present, if that is later.
-    branch: the line of memory.
-    at_sha: only what was known at that commit of the code.
+    branch: the line of memory: what it said, had merged, and what its parent showed when it was forked.
+    at_sha: only what was known at that commit of the code, by its full id: of the events that are pinned to a commit,
+        those pinned to it or to an ancestor. None: whatever the commit.
     trust: the least trust that counts, `candidate` or `verified`.
     without_actors: actors whose events are left out.
+    also_at: further commits, likewise, to look at a sibling on purpose; only with at_sha.
     """
 
     as_of: int | Position | datetime | None = None
     valid_at: datetime | None = None
-    branch: str = "main"
+    branch: str = MAIN
     at_sha: str | None = None
     trust: str = "candidate"
     without_actors: Sequence[str] = ()
+    also_at: Sequence[str] = ()
+
+
+AncestrySource = Literal["log", "clone"]
 
 
 class ResolvedView(msgspec.Struct, frozen=True):
     """What a View meant: `as_of` is the position of the last event that counts (offset -1: none does), `valid_at` the
-    instant in µs. `view()` asks for exactly that again."""
+    instant in µs. `view()` asks for exactly that again. With at_sha, `ancestry` says who knew the commits, the log or
+    a clone of the repository, and `hidden` how many facts and ends known by then are pinned to commits of which neither
+    knows whether they are ancestors: they do not count."""
 
     as_of: Position
     valid_at: Micros
-    branch: str = "main"
+    branch: str = MAIN
     trust: str = "candidate"
     without_actors: tuple[str, ...] = ()
+    at_sha: str | None = None
+    also_at: tuple[str, ...] = ()
+    ancestry: AncestrySource | None = None
+    hidden: int = 0
 
     def view(self) -> View:
         return View(
             as_of=self.as_of,
             valid_at=instant(self.valid_at),
             branch=self.branch,
+            at_sha=self.at_sha,
+            also_at=self.also_at,
             trust=self.trust,
             without_actors=self.without_actors,
         )
 
+    @property
+    def shas(self) -> tuple[str, ...]:
+        """The commits at which it looks; none: whatever the commit."""
+        return () if self.at_sha is None else (self.at_sha, *self.also_at)
+
 
 def refuse_unanswerable(view: View) -> None:
-    """Raise InvalidView for what no log can answer, or this one can't."""
+    """Raise InvalidView for what no log can answer."""
     if not isinstance(view, View):
         raise InvalidView(f"a view is a View, not {view!r}", hint="View(as_of=…, valid_at=…)")
     if view.trust not in ("candidate", "verified"):
         raise InvalidView(f"trust {view.trust!r} is no least trust", hint="candidate or verified")
-    if view.branch != "main":
-        raise InvalidView(f"the space has no branch {view.branch!r}", hint="every space has main")
-    if view.at_sha is not None:
-        raise InvalidView("the log holds no commit graph, so nothing can be said at a commit", hint="leave at_sha out")
-    without: object = view.without_actors
-    if isinstance(without, str) or not isinstance(without, Iterable):
-        given = "one text" if isinstance(without, str) else repr(without)
-        raise InvalidView(f"without_actors must be several names, not {given}", hint="('agent:x',)")
+    branch: object = view.branch
+    if not isinstance(branch, str):
+        raise InvalidView(f"branch must be a name, not {branch!r}", hint="every space has main")
+    _refuse_one_text("without_actors", view.without_actors, "('agent:x',)")
+    _refuse_one_text("also_at", view.also_at, "a list of full commit ids")
+    if view.also_at and view.at_sha is None:
+        raise InvalidView("also_at adds to at_sha, and that is not given", hint="View(at_sha=…, also_at=…)")
+    shas: Iterable[object] = () if view.at_sha is None else (view.at_sha, *view.also_at)
+    for sha in shas:
+        if not isinstance(sha, str) or not _SHA.fullmatch(sha):
+            raise InvalidView(
+                f"{sha!r} is no full id of a commit",
+                hint="40 or 64 hexadecimal digits, in lower case; git rev-parse gives them",
+            )
+
+
+def _refuse_one_text(name: str, given: object, example: str) -> None:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        what = "one text" if isinstance(given, str) else repr(given)
+        raise InvalidView(f"{name} must be several names, not {what}", hint=example)
 
 
 Standing = Literal[
-    "candidate", "verified", "rejected", "not verified", "forbidden", "retracted", "distrusted", "left out", "not known"
+    "candidate",
+    "verified",
+    "rejected",
+    "not verified",
+    "forbidden",
+    "retracted",
+    "distrusted",
+    "left out",
+    "not known",
+    "other branch",
+    "rolled back",
+    "other commit",
+    "unknown commit",
 ]
 """What a claim is worth through a View."""
 
 STANDS: tuple[Standing, ...] = ("candidate", "verified")
 """The worth of claims that stand."""
 
-
-class Rule(NamedTuple):
-    """One event that rules the whole space, and where it stands. `since_offset` belongs to an ActorDistrusted that
-    names an event: that event's offset."""
-
-    offset: int
-    append_time: Micros
-    event: ev.Event
-    since_offset: int = 0
+WHOLE_SPACE = (ev.SlotDeclared, ev.PolicySet, ev.ValueForbidden, ev.ValueAllowed, ev.CommitSeen)
+"""Events that hold on every branch and at every commit."""
+ALWAYS = (ev.ActorDistrusted, ev.ActorTrusted, ev.SubjectErased)
+"""Events that count whoever wrote them, too."""
 
 
-class _Distrust(NamedTuple):
-    said_at: int
-    since_offset: int
-    since_time: Micros | None
+class IsAncestor(Protocol):
+    """Whether commits lead to those that a View looks at."""
+
+    def __call__(self, sha: str, /) -> bool | None:
+        """Whether the commit is one of them, or an ancestor, or became one; None: nobody knows."""
 
 
 class Rules:
@@ -122,38 +167,103 @@ class Rules:
 class Judge:
     """Whether events of one space count, through one resolved View."""
 
-    def __init__(self, resolved: ResolvedView, rules: Rules | Iterable[Rule]) -> None:
+    def __init__(
+        self,
+        resolved: ResolvedView,
+        rules: Rules | Iterable[Rule],
+        branches: Branches | None = None,
+        is_ancestor: IsAncestor | None = None,
+    ) -> None:
+        """`branches` are those of the space, None where there is but main; `is_ancestor` is asked for a View that looks
+        at commits, and for no other."""
         self.resolved = resolved
         self._limit = resolved.as_of.offset
         self._without = frozenset(resolved.without_actors)
         self._rules = rules if isinstance(rules, Rules) else Rules(rules)
-        self._distrusted = _distrusted(rule for rule in self._rules.distrusts if rule.offset <= self._limit)
+        self._distrust = Distrust(rule for rule in self._rules.distrusts if rule.offset <= self._limit)
+        self._suspects = bool(self._without or self._distrust)
         self._least_is_verified = resolved.trust == "verified"
+        self._is_ancestor = is_ancestor
+        self._branches = branches
+        self._shown = None if branches is None else branches.shown(resolved.branch, self._limit, self._step_counts)
+        self._spans = None if self._shown is None else self._shown.everywhere
+        self._is_free = self._spans is None and is_ancestor is None and not self._suspects  # by far the most frequent
 
-    def counts(self, offset: int, append_time: Micros, actor: str) -> bool:
-        """Whether an event of the whole space counts: known by then, and its actor neither distrusted nor left out."""
-        return self._why_not(offset, append_time, actor) is None
+    def on(self, entity: str, slot: str) -> Judge:
+        """The judge of what is about one slot: a merge may have brought that slot alone."""
+        if self._shown is None or (entity, slot) not in self._shown.only:
+            return self
+        judge = copy(self)
+        judge._spans = self._shown.in_slot((entity, slot))
+        return judge
 
-    def _why_not(self, offset: int, append_time: Micros, actor: str) -> Standing | None:
+    @property
+    def shown(self) -> Shown:
+        """What its branch shows."""
+        if self._shown is not None:
+            return self._shown
+        return Branches({}).shown(self.resolved.branch, self._limit, self._step_counts)
+
+    @property
+    def said(self) -> Shown:
+        """What its branch itself said or had merged: what a merge of it brings."""
+        return (self._branches or Branches({})).said(self.resolved.branch, self._limit, self._step_counts)
+
+    def is_at(self, sha: str) -> bool:
+        """Whether events that are pinned to the commit count at the view's commits."""
+        return self._is_ancestor is None or self._is_ancestor(sha) is True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is hidden for its branch or its commit."""
+        return self._spans is None and self._is_ancestor is None and self._distrust.of_actors_only
+
+    def shows_any_of(self, branches: Iterable[str]) -> bool:
+        """Whether anything of these branches is shown."""
+        return self._spans is None or not self._spans.of_branch.keys().isdisjoint(branches)
+
+    def counts(self, origin: Origin) -> bool:
+        """Whether an event of the whole space counts: known by then, and not distrusted or left out."""
+        return origin.offset <= self._limit and not (self._suspects and self._suspicion(origin))
+
+    def shows(self, origin: Origin, event: ev.Event) -> bool:
+        """Whether an event counts, by what it is; one that is about a slot is asked of the judge `on` that slot."""
+        if isinstance(event, ALWAYS):
+            return origin.offset <= self._limit
+        return self.counts(origin) if isinstance(event, WHOLE_SPACE) else self._why_not(origin) is None
+
+    def _suspicion(self, origin: Origin) -> Standing | None:
+        if origin.actor in self._without:
+            return "left out"
+        return None if self._distrust.said_at(origin) is None else "distrusted"
+
+    def _why_not(self, origin: Origin) -> Standing | None:
+        offset, _, _, branch, sha = origin
         if offset > self._limit:
             return "not known"
-        if actor in self._without:
-            return "left out"
-        distrust = self._distrusted.get(actor)
-        if distrust is None:
+        if self._spans is not None and (branch, offset) not in self._spans:
+            return "rolled back" if branch == self.resolved.branch else "other branch"
+        if self._suspects and (suspicion := self._suspicion(origin)) is not None:
+            return suspicion
+        if sha is None or self._is_ancestor is None:
             return None
-        since_then = (
-            offset >= distrust.since_offset if distrust.since_time is None else append_time >= distrust.since_time
-        )
-        return "distrusted" if since_then else None
+        known = self._is_ancestor(sha)
+        return None if known else "unknown commit" if known is None else "other commit"
+
+    def _step_counts(self, branch: str, step: Step) -> bool:
+        return self.counts(Origin(step.offset, step.append_time, step.actor, branch, step.sha))
 
     def _counts(self, mark: Mark) -> bool:
-        return self._why_not(mark.offset, mark.append_time, mark.actor) is None
+        if self._is_free:
+            return mark.offset <= self._limit
+        return self._why_not(Origin(mark.offset, mark.append_time, mark.actor, mark.branch, mark.sha)) is None
 
     def standing(self, claim: ClaimRow, offset: int) -> Standing:
         """`candidate` or `verified` when the claim counts, is not retracted and is trusted enough; else why not."""
-        why_not = self._why_not(offset, claim.append_time, claim.actor)
-        if why_not is not None:
+        if self._is_free:
+            if offset > self._limit:
+                return "not known"
+        elif why_not := self._why_not(Origin(offset, claim.append_time, claim.actor, claim.branch, claim.sha)):
             return why_not
         if claim.retractions and any(map(self._counts, claim.retractions)):
             return "retracted"
@@ -175,24 +285,28 @@ class Judge:
         """The rules of the newest policy that counts, in order."""
         return self._policies[-1][1].rules if self._policies else ()
 
-    def distrust_of(self, actor: str) -> int | None:
-        """Offset of the event that distrusts the actor, None where none does."""
-        distrust = self._distrusted.get(actor)
-        return None if distrust is None else distrust.said_at
+    def distrusted_at(self, origin: Origin) -> int | None:
+        """Offset of the event that distrusts an event's actor, branch or commit; None where none does."""
+        return self._distrust.said_at(origin)
+
+    def steps_that_count(self, branch: str) -> set[int]:
+        """Offsets of the branch's merges and rollbacks that no rollback hides and whose actors count."""
+        branches = self._branches or Branches({})
+        return {step.offset for step in branches.steps_that_count(branch, self._limit, self._step_counts)}
+
+    def rolled_back_at(self, offset: int) -> int | None:
+        """Offset of the rollback that hides what the view's own branch said at an offset; None where none does."""
+        if self._branches is None:
+            return None
+        return self._branches.rolled_back_at(self.resolved.branch, offset, self._limit, self._step_counts)
 
     def may_hide(self, actors: Set[str]) -> bool:
-        """Whether anything that one of these actors wrote may not count for being theirs."""
-        return not (self._without.isdisjoint(actors) and self._distrusted.keys().isdisjoint(actors))
+        """Whether anything that one of these actors wrote may not count, for being theirs or for where it stands."""
+        return not (self.is_plain and self._without.isdisjoint(actors) and actors.isdisjoint(self._distrust.actors))
 
     def hides_all(self, actors: Set[str], since: int) -> bool:
         """Whether nothing that these actors wrote from offset `since` on counts."""
-        return all(self._hides(actor, since) for actor in actors)
-
-    def _hides(self, actor: str, since: int) -> bool:
-        distrust = self._distrusted.get(actor)
-        if distrust is None:
-            return actor in self._without
-        return actor in self._without or (distrust.since_time is None and distrust.since_offset <= since)
+        return all(actor in self._without or self._distrust.hides_all_of(actor, since) for actor in actors)
 
     def trust(self, claim: ClaimRow, offset: int) -> ev.Trust:
         """The last verdict that counts, else what the policy at the claim's own offset starts its actor with."""
@@ -229,7 +343,7 @@ class Judge:
         return [(rule.offset, rule.event) for rule in counting if isinstance(rule.event, ev.PolicySet)]
 
     def _rule_counts(self, rule: Rule) -> bool:
-        return self.counts(rule.offset, rule.append_time, rule.event.actor)
+        return self.counts(origin_of(rule.event, rule.offset, rule.append_time))
 
     def _policy_rule(self, actor: str, offset: int) -> ev.PolicyRule | None:
         """The rule for `actor` in the policy that was in force before `offset`."""
@@ -248,15 +362,6 @@ class Judge:
         return self._counts(mark)
 
 
-def _distrusted(rules: Iterable[Rule]) -> dict[str, _Distrust]:
-    """Per actor the newest word about it, where that is distrust. Whoever wrote it: distrust annuls no distrust."""
-    found: dict[str, _Distrust] = {}
-    for rule in rules:
-        match rule.event:
-            case ev.ActorDistrusted(about=about, since_time=since_time):
-                found[about] = _Distrust(rule.offset, rule.since_offset, since_time)
-            case ev.ActorTrusted(about=about):
-                found.pop(about, None)
-            case _:
-                pass
-    return found
+def origin_of(event: ev.Event, offset: int, append_time: Micros) -> Origin:
+    """Where an event at an offset stands and what it is from."""
+    return Origin(offset, append_time, event.actor, event.branch, None if event.code is None else event.code.sha)

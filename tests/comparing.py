@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import reference
@@ -39,11 +40,13 @@ AnyReads = Reads | FromMemory
 
 
 def resolved(lens: reference.Lens) -> ResolvedView:
-    return ResolvedView(Position(0, lens.as_of), lens.at, "main", lens.trust, tuple(sorted(set(lens.without))))
+    head, *others = lens.shas or (None,)
+    without = tuple(sorted(set(lens.without)))
+    return ResolvedView(Position(0, lens.as_of), lens.at, lens.branch, lens.trust, without, head, tuple(others))
 
 
 def lens_of(view: ResolvedView) -> reference.Lens:
-    return reference.Lens(view.as_of.offset, view.valid_at, view.trust, view.without_actors)
+    return reference.Lens(view.as_of.offset, view.valid_at, view.trust, view.without_actors, view.branch, view.shas)
 
 
 def shape(belief: Belief) -> Shape:
@@ -128,9 +131,9 @@ def check_changes(
     wanted: list[tuple[int, list[Shape]]] = []
     before: list[Shape] = []
     for entry in oracle.entries:
-        if entry.offset > lens.as_of:
+        if entry.offset > lens.as_of or not oracle.begun(lens.branch, entry.offset):
             continue
-        then = oracle.through(reference.Lens(entry.offset, lens.at, lens.trust, lens.without))
+        then = oracle.through(dataclasses.replace(lens, as_of=entry.offset))
         now = [expected(belief) for belief in then.get(entity, slot)]
         if [_essence(one) for one in now] != [_essence(one) for one in before]:
             wanted.append((entry.offset, now))

@@ -2,7 +2,7 @@
 
 A log is a list of entries; every question is answered by comprehensions over it, from nothing, each time. Belief is
 asked instant by instant, and a run is found by asking at every instant at which anything begins or ends. Nothing here
-shares code or shape with `streams`; only the event classes are the same. There is one branch, and no commits.
+shares code or shape with `streams`; only the event classes are the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -22,6 +21,12 @@ from streams.values import digest_of
 
 Value = bool | int | float | str
 Claimed = ev.FactAsserted | ev.FactEnded
+Graph = tuple[tuple[str, tuple[str, ...]], ...]
+"""Commits of a repository: (sha, parents)."""
+
+WHOLE_SPACE = (ev.SlotDeclared, ev.PolicySet, ev.ValueForbidden, ev.ValueAllowed, ev.CommitSeen)
+"""They hold on every branch and at every commit."""
+DISTRUST = (ev.ActorDistrusted, ev.ActorTrusted)
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Lens:
-    """A View, resolved: the last offset that counts, the instant in µs, the least trust, actors left out."""
+    """A View, resolved: the last offset that counts, the instant in µs, the least trust, actors left out, the branch,
+    the commits at which it looks (none: whatever the commit), and the commits of the repository at hand."""
 
     as_of: int
     at: int
     trust: str = "candidate"
     without: tuple[str, ...] = ()
+    branch: str = "main"
+    shas: tuple[str, ...] = ()
+    clone: Graph = ()
 
 
 @dataclass(frozen=True)
@@ -92,38 +101,85 @@ class Space:
 
     entries: list[Entry] = field(default_factory=list)
     fates: dict[int, str] = field(default_factory=dict)
+    _shown: dict[tuple[str, int, int], set[int]] = field(default_factory=dict)
 
     # -- what counts at all
 
     def append(self, offset: int, append_time: int, event: ev.Event) -> str:
         """`counts`, `duplicate`, `conflict`, or `refused`."""
         time = max([append_time, *(entry.time for entry in self.entries)])
-        fate = self._fate(event, time)
+        fate = self._fate(event, offset, time)
         if fate == "counts":
             self.entries.append(Entry(offset, time, event))
         self.fates[offset] = fate
         return fate
 
-    def _fate(self, event: Any, time: int) -> str:
+    def _fate(self, event: Any, offset: int, time: int) -> str:
         twins = [entry.event for entry in self.entries if entry.event.event_id == event.event_id]
         if twins:
             return "duplicate" if repr(twins[0]) == repr(event) else "conflict"
-        return "counts" if self._makes_sense(event, time) else "refused"
+        return "counts" if self._makes_sense(event, offset, time) else "refused"
 
-    def _makes_sense(self, event: Any, time: int) -> bool:
+    def _makes_sense(self, event: Any, offset: int, time: int) -> bool:
         claims = [entry.event for entry in self.entries if isinstance(entry.event, Claimed)]
+        if not isinstance(event, ev.BranchForked) and not self.exists(event.branch, offset):
+            return False
         match event:
             case ev.FactAsserted():
                 start = time if event.valid_from is None else event.valid_from
                 return event.valid_to is None or start < event.valid_to
             case ev.FactRetracted(target=None):
-                return any(named(event, claim) for claim in claims)
+                shown = self.shown(event.branch, offset)
+                return any(
+                    isinstance(entry.event, Claimed) and named(event, entry.event) and entry.offset in shown
+                    for entry in self.entries
+                )
+            case ev.BranchForked():
+                taken = event.branch == "main" or any(fork.event.branch == event.branch for fork in self._forks())
+                return not taken and self._can_take_from(event.parent, event.at, offset)
+            case ev.BranchMerged():
+                return event.from_branch != event.branch and self._can_take_from(event.from_branch, event.at, offset)
+            case ev.BranchRolledBack():
+                return any(entry.event.event_id == event.to for entry in self.entries)
+            case ev.BranchDeleted():
+                return bool(event.branch != "main")
             case ev.FactRetracted() | ev.FactReviewed() | ev.FactPinned():
                 return any(claim.event_id == event.target for claim in claims)
             case ev.ActorDistrusted() if event.since_event is not None:
                 return any(entry.event.event_id == event.since_event for entry in self.entries)
             case _:
                 return True
+
+    # -- branches
+
+    def _forks(self) -> list[Entry]:
+        return [entry for entry in self.entries if isinstance(entry.event, ev.BranchForked)]
+
+    def exists(self, branch: str, offset: int) -> bool:
+        """Whether a branch was there at an offset: forked by then, and not deleted."""
+        deleted = any(
+            isinstance(entry.event, ev.BranchDeleted) and entry.event.branch == branch and entry.offset <= offset
+            for entry in self.entries
+        )
+        return self.begun(branch, offset) and not deleted
+
+    def begun(self, branch: str, offset: int) -> bool:
+        """Whether a branch was forked by an offset."""
+        return branch == "main" or any(f.event.branch == branch and f.offset <= offset for f in self._forks())
+
+    def _can_take_from(self, branch: str, at: bytes | None, offset: int) -> bool:
+        """Whether what a branch showed at an event can be forked from or merged at an offset."""
+        named = [entry.offset for entry in self.entries if entry.event.event_id == at]
+        known = at is None or bool(named)
+        return known and self.exists(branch, offset) and self.begun(branch, named[0] if named else offset)
+
+    def shown(self, branch: str, offset: int) -> set[int]:
+        """Offsets of the events that a branch showed at an offset, whoever wrote them: merges and rollbacks of those
+        who were distrusted by then are as if they had not been."""
+        key = branch, offset, len(self.entries)
+        if key not in self._shown:
+            self._shown[key] = self.through(Lens(offset, 0, branch=branch)).on_branch()
+        return self._shown[key]
 
     # -- resolving a View
 
@@ -136,7 +192,7 @@ class Space:
         return max((entry.time for entry in self.entries if entry.offset <= offset), default=None)
 
     def through(self, lens: Lens) -> Through:
-        return Through(self.entries, lens)
+        return Through(self, lens)
 
     def pairs(self) -> list[tuple[str, str]]:
         """Every entity:slot of which anything was ever claimed."""
@@ -146,32 +202,150 @@ class Space:
 class Through:
     """One space through one lens."""
 
-    def __init__(self, entries: Sequence[Entry], lens: Lens) -> None:
-        self.all = entries
+    def __init__(self, space: Space, lens: Lens) -> None:
+        self.space = space
+        self.all = space.entries
         self.lens = lens
-        self.known = [entry for entry in entries if entry.offset <= lens.as_of]
-        self.visible = [entry for entry in self.known if self._is_visible(entry)]
+        self.known = [entry for entry in self.all if entry.offset <= lens.as_of]
+
+    @cached_property
+    def visible(self) -> list[Entry]:
+        """What counts, in order: the events of a timeline."""
+        shown = self.on_branch()
+        return [entry for entry in self.known if self._is_visible(entry, shown)]
+
+    @cached_property
+    def hidden(self) -> int:
+        """How many facts and ends are pinned to commits of which nobody knows whether they are ancestors."""
+        pinned = [entry.event.code for entry in self.known if isinstance(entry.event, Claimed)]
+        return sum(code is not None and self.is_ancestor(code.sha) is None for code in pinned)
 
     def of(self, *types: type) -> list[Entry]:
         return [entry for entry in self.visible if isinstance(entry.event, types)]
 
     # -- which events are visible
 
-    def _is_visible(self, entry: Entry) -> bool:
-        actor = entry.event.actor
-        if actor in self.lens.without:
+    def _is_visible(self, entry: Entry, shown: set[int]) -> bool:
+        if isinstance(entry.event, DISTRUST):
+            return True
+        if not self._actor_counts(entry):
             return False
+        code = entry.event.code
+        pinned_elsewhere = code is not None and self.is_ancestor(code.sha) is not True
+        return isinstance(entry.event, WHOLE_SPACE) or (entry.offset in shown and not pinned_elsewhere)
+
+    def _actor_counts(self, entry: Entry) -> bool:
+        event = entry.event
+        sha = None if event.code is None else event.code.sha
+        named = {("actor", event.actor), ("branch", event.branch), ("commit", sha)}
+        return event.actor not in self.lens.without and not any(self._distrusted(entry, *one) for one in named)
+
+    def _distrusted(self, entry: Entry, kind: str, name: str | None) -> bool:
         words = [
             other.event
             for other in self.known
-            if isinstance(other.event, ev.ActorDistrusted | ev.ActorTrusted) and other.event.about == actor
+            if isinstance(other.event, DISTRUST) and (other.event.about_kind, other.event.about) == (kind, name)
         ]
         if not words or isinstance(words[-1], ev.ActorTrusted):
-            return True
+            return False
         last = words[-1]
         if last.since_event is not None:
-            return entry.offset < next(e.offset for e in self.all if e.event.event_id == last.since_event)
-        return last.since_time is not None and entry.time < last.since_time
+            return entry.offset >= self._offset_of(last.since_event)
+        return last.since_time is None or entry.time >= last.since_time
+
+    def _offset_of(self, event_id: bytes) -> int:
+        return next(entry.offset for entry in self.all if entry.event.event_id == event_id)
+
+    # -- on a branch
+
+    def on_branch(self) -> set[int]:
+        """Offsets of what the lens's branch shows, whoever wrote it."""
+        return self._on(self.lens.branch, self.lens.as_of)
+
+    def _on(self, branch: str, limit: int) -> set[int]:
+        """What a branch shows at an offset: what it said or had merged, and what its parent showed at the fork."""
+        found = self._said_on(branch, limit)
+        for fork in self.space._forks():
+            if fork.event.branch == branch:
+                cut = fork.offset if fork.event.at is None else self._offset_of(fork.event.at)
+                found |= self._on(fork.event.parent, min(cut, limit))
+        return found
+
+    def _said_on(self, branch: str, limit: int) -> set[int]:
+        """What a branch itself said or had merged by an offset, and no rollback of it hides."""
+        own = [entry for entry in self.all if entry.event.branch == branch and entry.offset <= limit]
+        hidden: set[int] = set()
+        for entry in reversed(own):
+            if (
+                isinstance(entry.event, ev.BranchRolledBack)
+                and entry.offset not in hidden
+                and self._actor_counts(entry)
+            ):
+                back_to = self._offset_of(entry.event.to)
+                hidden |= {other.offset for other in own if back_to < other.offset < entry.offset}
+        left = [entry for entry in own if entry.offset not in hidden]
+        found = {entry.offset for entry in left}
+        for entry in left:
+            if isinstance(entry.event, ev.BranchMerged) and self._actor_counts(entry):
+                found |= self._merged(entry)
+        return found
+
+    def _merged(self, merge: Entry) -> set[int]:
+        cut = merge.offset if merge.event.at is None else self._offset_of(merge.event.at)
+        brought = self._said_on(merge.event.from_branch, cut)
+        if merge.event.slots is None:
+            return brought
+        wanted = {(one.entity, one.slot) for one in merge.event.slots}
+        return {entry.offset for entry in self.all if entry.offset in brought and self._about(entry.event) in wanted}
+
+    def _about(self, event: Any) -> tuple[str, str] | None:
+        """The slot that an event is about, itself or through the claim that it names."""
+        target = getattr(event, "target", None)
+        if target is not None:
+            event = next(entry.event for entry in self.all if entry.event.event_id == target)
+        entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
+        return None if entity is None or slot is None else (entity, slot)
+
+    # -- at a commit
+
+    def is_ancestor(self, sha: str) -> bool | None:
+        """Whether a commit is one of the lens's or an ancestor of one, or became one when history was rewritten; None:
+        that can't be told. Always True for a lens that looks at no commit."""
+        if not self.lens.shas:
+            return True
+        found = [self._leads_to(sha, head, frozenset()) for head in self.lens.shas]
+        return True if True in found else None if None in found else False
+
+    def _leads_to(self, sha: str, head: str, tried: frozenset[str]) -> bool | None:
+        reached, whole = self._ancestors(head)
+        if sha in reached:
+            return True
+        became = {
+            entry.event.sha for entry in self._commits() if entry.event.rewritten_from == sha and sha not in tried
+        }
+        found = [self._leads_to(other, head, tried | {sha}) for other in became]
+        if True in found:
+            return True
+        is_known = sha in self._graph()
+        return False if whole and is_known and None not in found else None
+
+    def _ancestors(self, head: str) -> tuple[set[str], bool]:
+        """A commit with its ancestors, and whether those are all."""
+        graph = self._graph()
+        reached, waiting, whole = set(), [head], True
+        while waiting:
+            sha = waiting.pop()
+            if sha not in reached:
+                reached.add(sha)
+                whole = whole and sha in graph
+                waiting += graph.get(sha, ())
+        return reached, whole
+
+    def _graph(self) -> dict[str, tuple[str, ...]]:
+        return {entry.event.sha: entry.event.parents for entry in self._commits()} | dict(self.lens.clone)
+
+    def _commits(self) -> list[Entry]:
+        return [e for e in self.known if isinstance(e.event, ev.CommitSeen) and self._actor_counts(e)]
 
     # -- which claims stand
 
@@ -199,13 +373,19 @@ class Through:
         return self._root(causes[0]) if causes else entry
 
     def _retracted(self, claim: Entry) -> bool:
-        recorded = self._root(claim).offset
         return any(
             retraction.event.target == claim.event.event_id
             if retraction.event.target is not None
-            else named(retraction.event, claim.event) and recorded < retraction.offset
+            else named(retraction.event, claim.event) and self._reaches(retraction, claim)
             for retraction in self.of(ev.FactRetracted)
         )
+
+    def _reaches(self, retraction: Entry, claim: Entry) -> bool:
+        """Whether a retraction by name reaches a claim that it names: its branch showed the claim, or the claim was
+        derived later from an event that its branch showed."""
+        shown = self.space.shown(retraction.event.branch, retraction.offset)
+        recorded = claim if claim.offset < retraction.offset else self._root(claim)
+        return recorded.offset < retraction.offset and recorded.offset in shown
 
     def forbidden(self, entity: str, slot: str, value: Value) -> bool:
         words = [

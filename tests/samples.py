@@ -73,8 +73,8 @@ _OPTIONAL: dict[type[ev.Event], dict[str, Any]] = {
     ev.BranchRolledBack: {"reason": "poisoned"},
     ev.BranchDeleted: {"reason": "done with"},
     ev.CommitSeen: {"parents": ("cd" * 20, "ef" * 20), "rewritten_from": "12" * 20},
-    ev.ActorDistrusted: {"since_time": T0, "reason": "poisoned"},
-    ev.ActorTrusted: {"reason": "mended"},
+    ev.ActorDistrusted: {"since_time": T0, "reason": "poisoned", "about_kind": "branch"},
+    ev.ActorTrusted: {"reason": "mended", "about_kind": "commit"},
     ev.SubjectErased: {"reason": "asked for it"},
 }
 

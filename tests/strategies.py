@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -31,6 +31,8 @@ SPACE = "acme/support"
 ENTITIES = ("user:alice", "org:acme", "acme")
 SLOTS = ("employer", "tag")
 VALUES = ("Acme", "acme", "ＡＣＭＥ", "", 1, 1.0, True, "1")
+BRANCHES = ("main", "idea", "fix", "idea/deep")
+SHAS = tuple(f"{number:02x}" * 20 for number in range(1, 7))
 ACTORS = ("agent:a", "agent:b", "user:u")
 PATTERNS = ("agent:*", "user:u", "*", "agent:a")
 BASE = 1_700_000_000_000_000
@@ -68,17 +70,20 @@ def when(step: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class Step:
-    """One record: what it says, who wrote it, how far the log's clock moved, and which earlier event is its cause,
-    counted backwards."""
+    """One record: what it says, who wrote it, how far the log's clock moved, which earlier event is its cause, counted
+    backwards, on which branch it is, and which commit it is pinned to."""
 
     make: Callable[[Earlier], ev.Event | None]
     actor: str = ACTORS[0]
     ticks: int = 1
     cause: int | None = None
     text: str = ""
+    branch: str = "main"
+    sha: str | None = None
 
     def __repr__(self) -> str:
-        return f"{self.text} by {self.actor} +{self.ticks} cause={self.cause}"
+        where = f"on {self.branch} at {None if self.sha is None else self.sha[:2]}"
+        return f"{self.text} by {self.actor} {where} +{self.ticks} cause={self.cause}"
 
 
 class Earlier:
@@ -245,6 +250,85 @@ steps = _one_of((*[_asserting] * 9, *[_ending] * 3, *[_reviewing] * 3, _POLICY, 
 unjudged = _one_of((*[_asserting] * 9, *[_ending] * 3, *_OTHERS))
 
 
+def _fork(e: Earlier, name: str, parent: str, back: int | None) -> ev.Event:
+    at = None if back is None or e.at(back) is None else e.at(back).event_id
+    return ev.BranchForked(**{**e.common, "branch": name}, parent=parent, at=at)
+
+
+def _merge(e: Earlier, source: str, back: int | None, only: list[tuple[str, str]] | None) -> ev.Event:
+    at = None if back is None or e.at(back) is None else e.at(back).event_id
+    slots = None if only is None else tuple(ev.EntitySlot(entity=entity, slot=slot) for entity, slot in only)
+    return ev.BranchMerged(**e.common, from_branch=source, at=at, slots=slots)
+
+
+def _roll_back(e: Earlier, back: int) -> ev.Event:
+    named = e.at(back)
+    return ev.BranchRolledBack(**e.common, to=event_id(9_999) if named is None else named.event_id)
+
+
+_PARENTS = ((), (0,), (0,), (1, 2), (1,), (4, 3))
+PARENTS = {sha: tuple(SHAS[one] for one in of) for sha, of in zip(SHAS, _PARENTS, strict=True)}
+"""The commits of `SHAS` and their parents: a fork, two merges and a root."""
+
+
+def _commit(e: Earlier, number: int, old: int | None) -> ev.Event:
+    return ev.CommitSeen(
+        **e.common,
+        repo="acme/app",
+        sha=SHAS[number],
+        parents=PARENTS[SHAS[number]],
+        committed_at=BASE,
+        rewritten_from=None if old is None else SHAS[old],
+    )
+
+
+_branch = st.sampled_from(BRANCHES)
+_far_back = st.integers(0, 12)
+_BRANCHING = (
+    *[_step("fork", _fork, name=st.sampled_from(BRANCHES), parent=_branch, back=st.one_of(st.none(), _far_back))] * 3,
+    *[
+        _step(
+            "merge",
+            _merge,
+            source=_branch,
+            back=st.one_of(st.none(), st.none(), _far_back),
+            only=st.one_of(st.none(), st.lists(st.tuples(_entity, _slot), min_size=1, max_size=2)),
+        )
+    ]
+    * 3,
+    *[_step("roll back", _roll_back, back=_far_back)] * 3,
+    _step("delete", lambda e: ev.BranchDeleted(**e.common)),
+    _step(
+        "distrust branch or commit",
+        lambda e, kind, number: ev.ActorDistrusted(
+            **e.common, about={"branch": BRANCHES, "commit": SHAS}[kind][number], about_kind=kind
+        ),
+        kind=st.sampled_from(("branch", "commit")),
+        number=st.integers(0, 3),
+    ),
+)
+_COMMITS = _step("commit", _commit, number=st.integers(0, 5), old=st.one_of(st.none(), st.none(), st.integers(0, 5)))
+
+
+def _placed(step: st.SearchStrategy[Step], shas: Sequence[str | None]) -> st.SearchStrategy[Step]:
+    """On a branch, most often one that is there, and pinned to a commit or none."""
+    return st.builds(
+        lambda one, branch, sha: replace(one, branch=branch, sha=sha),
+        step,
+        st.sampled_from(("main", "main", *BRANCHES)),
+        st.sampled_from(shas),
+    )
+
+
+branched = _placed(_one_of((*[_asserting] * 9, *[_ending] * 2, *[_reviewing] * 2, *_OTHERS, *_BRANCHING)), (None,))
+"""Steps on several branches."""
+pinned = _placed(
+    _one_of((*[_asserting] * 9, *[_ending] * 2, *[_reviewing] * 2, *_OTHERS, *_BRANCHING[:6], *[_COMMITS] * 6)),
+    (None, *SHAS),
+)
+"""Steps on several branches, pinned to commits, and commits."""
+
+
 def histories(*, max_size: int = 16, of: st.SearchStrategy[Step] = steps) -> st.SearchStrategy[list[Step]]:
     """Steps of one space's log; long ones are as frequent as short ones. `unjudged` ones hold no verdict, no policy."""
     return st.one_of(
@@ -292,6 +376,8 @@ def built(given: Iterable[Step], space: str = SPACE, first_id: int = 1) -> Histo
             "actor": step.actor,
             "recorded_at": BASE,
             "cause": None if cause is None else cause.event_id,
+            "branch": step.branch,
+            "code": None if step.sha is None else ev.Code(repo="acme/app", sha=step.sha),
         }
         event = step.make(earlier)
         if event is None:
