@@ -372,7 +372,7 @@ class Reads(EventReads):
         recorded = self.event_at(space, offset)
         event, origin = recorded.event, _origin(recorded)
         judge = self.judge(space, ResolvedView(self.position(offset), 0, event.branch))
-        distrusted_at = judge.distrusted_at(origin)
+        distrusted_at = None if judge.shows(origin, event) else judge.distrusted_at(origin)
         if distrusted_at is not None:
             said = self.event_at(space, distrusted_at).event
             about = said.about if isinstance(said, ev.ActorDistrusted) else event.actor

@@ -181,6 +181,24 @@ class Space:
             self._shown[key] = self.through(Lens(offset, 0, branch=branch)).on_branch()
         return self._shown[key]
 
+    def conflicts(self, ours: Lens, theirs: Lens) -> set[tuple[str, str]]:
+        """Slots that stand against a merge of one lens's branch into the other's: both sides said something about them
+        that the other does not show, and from the instant on they believe different things; of a slot that holds many,
+        different things of a value that both said something about."""
+        here, there = self.through(ours), self.through(theirs)
+        brought = there._said_on(theirs.branch, theirs.as_of) - here.on_branch()
+        sides = [here.touched(here.on_branch() - there.on_branch()), there.touched(brought)]
+        found = set()
+        for slot in sides[0].keys() & sides[1].keys():
+            runs = [one.runs_from_now(*slot) for one in (here, there)]
+            if here.cardinality(*slot) == "many":
+                both = {key for key in runs[0] + runs[1] if any(_overlaps(key[0], side[slot]) for side in sides)}
+                both = {key for key in both if all(_overlaps(key[0], side[slot]) for side in sides)}
+                runs = [[run for run in one if run in both] for one in runs]
+            if runs[0] != runs[1]:
+                found.add(slot)
+        return found
+
     # -- resolving a View
 
     def last_by(self, time: int) -> int:
@@ -305,6 +323,28 @@ class Through:
             event = next(entry.event for entry in self.all if entry.event.event_id == target)
         entity, slot = getattr(event, "entity", None), getattr(event, "slot", None)
         return None if entity is None or slot is None else (entity, slot)
+
+    def touched(self, offsets: set[int]) -> dict[tuple[str, str], set[Any]]:
+        """Slot to the values that facts, ends, retractions and verdicts at these offsets are about; None: all."""
+        found: dict[tuple[str, str], set[Any]] = {}
+        for entry in self.known:
+            event = entry.event
+            if entry.offset in offsets and isinstance(event, Claimed | ev.FactRetracted | ev.FactReviewed):
+                target = getattr(event, "target", None)
+                about = event if target is None else next(e.event for e in self.all if e.event.event_id == target)
+                found.setdefault((about.entity, about.slot), set()).add(
+                    None if about.value is None else _key(about.value)
+                )
+        return found
+
+    def runs_from_now(self, entity: str, slot: str) -> list[tuple[Any, int | None, int | None]]:
+        """(value, start where it is to come, stop) of the runs that hold at the instant or later."""
+        now = self.lens.at
+        return [
+            (_key(one.value), one.start if one.start > now else None, one.stop)
+            for one in self.history(entity, slot)
+            if one.stop is None or one.stop > now
+        ]
 
     # -- at a commit
 
@@ -449,6 +489,10 @@ class Through:
                 ended_by = _ended_by(claims, stop, key, many)
                 found.append(Belief(value, start, stop, top, len(actors), contested, ended_by))
         return sorted(found, key=lambda belief: (belief.start, belief.top.entry.offset))
+
+
+def _overlaps(value: Any, said: set[Any]) -> bool:
+    return value in said or None in said
 
 
 def same(left: Any, right: Any) -> bool:

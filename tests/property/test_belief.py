@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import Belief, Claim, Entry, Lens, Through
+from reference import Belief, Claim, Entry, Lens, Space, Through
 from strategies import event_id, examples
 
 from schemas import events as ev
@@ -57,7 +57,7 @@ class Standing(Through):
     """The reference with its claims given."""
 
     def __init__(self, claims: list[Claim], cardinality: str, at: int) -> None:
-        super().__init__([], Lens(-1, at))
+        super().__init__(Space(), Lens(-1, at))
         self.given, self.is_many = claims, cardinality
 
     def standing(self, entity: str, slot: str) -> list[Claim]:

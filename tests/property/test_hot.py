@@ -11,10 +11,11 @@ from strategies import examples
 from schemas import events as ev
 from streams import hot
 from streams.belief import FOREVER, Claim, runs
+from streams.distrust import Rule
 from streams.hot import HotSlot, HotView
 from streams.ports import Position
 from streams.rows import ClaimRow, Mark
-from streams.view import STANDS, Judge, ResolvedView, Rule
+from streams.view import STANDS, Judge, ResolvedView
 
 ACTORS = ("agent:a", "agent:b", "user:c")
 VALUES = ("x", "y", 1, True)

@@ -12,10 +12,11 @@ from schemas.errors import InvalidView
 from schemas.events import Value
 from schemas.times import LATEST
 from streams.belief import FOREVER, Claim, Run, contested, runs
+from streams.distrust import Origin, Rule
 from streams.ports import Position
 from streams.rows import ClaimRow, Mark
 from streams.values import normal_form
-from streams.view import Judge, ResolvedView, Rule, View, refuse_unanswerable
+from streams.view import Judge, ResolvedView, View, refuse_unanswerable
 
 
 def fact(
@@ -201,16 +202,23 @@ def ever(about: str, offset: int = 3) -> Rule:
     return rule(offset, ev.ActorDistrusted, about=about)
 
 
+def by(actor: str, offset: int = 0, append_time: int = 0) -> Origin:
+    return Origin(offset, append_time, actor, "main", None)
+
+
 def test_who_is_distrusted_for_ever_is_so_from_the_first_offset() -> None:
     event = ever("bad").event
     distrust = Rule(3, 103, event)
     assert distrust.since_offset == 0
-    assert not judge(distrust).counts(0, 0, "bad")
+    assert not judge(distrust).counts(by("bad", 0, 0))
 
 
 def test_the_last_offset_of_a_view_counts() -> None:
-    assert [judge(limit=7).counts(offset, 0, "a") for offset in (6, 7, 8)] == [True, True, False]
-    assert [judge(ever("a", 7), limit=limit).counts(0, 0, "a") for limit in (6, 7)] == [True, False]
+    assert [judge(limit=7).counts(by("a", offset, 0)) for offset in (6, 7, 8)] == [True, True, False]
+    assert [judge(ever("a", 7), limit=limit).counts(by("a", 0, 0)) for limit in (6, 7)] == [
+        True,
+        False,
+    ]
 
 
 def test_nobody_is_hidden_until_somebody_is_left_out_or_distrusted() -> None:
@@ -236,7 +244,7 @@ def test_all_is_hidden_when_each_actor_is() -> None:
 def test_distrust_since_an_event_hides_what_begins_there_or_later() -> None:
     since = judge(rule(9, ev.ActorDistrusted, since=5, about="bad", since_event=bytes(16)))
     assert [since.hides_all({"bad"}, offset) for offset in (4, 5, 6)] == [False, True, True]
-    assert [since.counts(offset, 0, "bad") for offset in (4, 5, 6)] == [True, False, False]
+    assert [since.counts(by("bad", offset, 0)) for offset in (4, 5, 6)] == [True, False, False]
     also = judge(rule(9, ev.ActorDistrusted, since=5, about="bad", since_event=bytes(16)), without_actors=("bad",))
     assert also.hides_all({"bad"}, 0)
 
@@ -245,15 +253,15 @@ def test_distrust_since_a_time_says_nothing_about_offsets() -> None:
     since = judge(rule(9, ev.ActorDistrusted, about="bad", since_time=50))
     assert not since.hides_all({"bad"}, 0)
     assert not since.hides_all({"bad"}, 9)
-    assert [since.counts(0, time, "bad") for time in (49, 50, 51)] == [True, False, False]
+    assert [since.counts(by("bad", 0, time)) for time in (49, 50, 51)] == [True, False, False]
     also = judge(rule(9, ev.ActorDistrusted, about="bad", since_time=50), without_actors=("bad",))
     assert also.hides_all({"bad"}, 0)
 
 
 def test_the_event_that_distrusts_is_known() -> None:
     since = judge(rule(9, ev.ActorDistrusted, since=5, about="bad", since_event=bytes(16)))
-    assert (since.distrust_of("bad"), since.distrust_of("good")) == (9, None)
-    assert judge(ever("bad"), ever("bad", 6)).distrust_of("bad") == 6
+    assert (since.distrusted_at(by("bad", 7)), since.distrusted_at(by("good", 7))) == (9, None)
+    assert judge(ever("bad"), ever("bad", 6)).distrusted_at(by("bad")) == 6
 
 
 def policy(offset: int, trust: str, actor: str = "user:admin", *, may_verify: bool = True) -> Rule:
@@ -363,8 +371,8 @@ def test_zero_is_one_value_to_a_tombstone_whatever_its_sign() -> None:
 # -- views are values
 
 
-@pytest.mark.parametrize("view", [View(branch="a"), View(branch="z"), View(trust="a"), View(trust="z")], ids=repr)
-def test_no_other_branch_and_no_other_trust(view: View) -> None:
+@pytest.mark.parametrize("view", [View(trust="a"), View(trust="z")], ids=repr)
+def test_there_is_no_other_trust(view: View) -> None:
     with pytest.raises(InvalidView):
         refuse_unanswerable(view)
 

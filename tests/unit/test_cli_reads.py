@@ -92,6 +92,10 @@ def test_a_belief_in_json_has_the_fields_of_the_dataclass(run: Run) -> None:
             "branch": "main",
             "trust": "candidate",
             "without_actors": [],
+            "at_sha": None,
+            "also_at": [],
+            "ancestry": None,
+            "hidden": 0,
         },
     }
 

@@ -17,15 +17,19 @@ from streams import keys, rows
 from streams.fold import CHECKPOINT_OFFSETS, chained
 from streams.ports import Record
 from streams.rows import (
+    BranchRow,
     ClaimRow,
+    CommitRow,
     EventRow,
     Head,
     Mark,
+    PinRow,
     QuarantineRow,
     Row,
     SessionRow,
     SlotRow,
     SpaceRow,
+    Step,
     TombstoneRow,
     decode,
     decode_head,
@@ -53,6 +57,11 @@ KEYS: dict[str, bytes] = {
     "S event of a session": keys.session_event(SPACE, "run-7", 258),
     "R rule": keys.rule(SPACE, 258),
     "Z tombstone": keys.tombstone(PART, SHA, 258),
+    "B branch": keys.branch(SPACE, "idea/deep"),
+    "G commit": keys.commit(SPACE, "ab" * 20, 258),
+    "W rewritten commit": keys.rewritten(SPACE, "ab" * 20, 258),
+    "K pins": keys.pin(SPACE, "ab" * 20),
+    "J pinned event": keys.pinned_event(SPACE, "ab" * 20, 258),
     "Q quarantined": keys.quarantined(258),
     "C checkpoint": keys.checkpoint(1024),
 }
@@ -69,12 +78,13 @@ HEAD = Head(
     quarantined=51,
 )
 _MARK = Mark(9, 1_700_000_000_000_000, "agent:planner", None, "Acme")
-_VERDICT = Mark(10, 1_700_000_000_000_001, "user:ana", "verified")
+_VERDICT = Mark(10, 1_700_000_000_000_001, "user:ana", "verified", None, "idea", "ab" * 20)
+_MERGE = Step(12, 1_700_000_000_000_000, "agent:planner", "ab" * 20, 11, "fix", (("user:alice", "employer"),))
 ROWS: dict[str, Row] = {
     "Head, fresh": Head("0f" * 16, 0, 1),
     "Head": HEAD,
     "SpaceRow": SpaceRow(3, 0, 258, 1_700_000_000_000_000),
-    "SpaceRow with rules": SpaceRow(3, 0, 258, 1_700_000_000_000_000, 100),
+    "SpaceRow with rules": SpaceRow(3, 0, 258, 1_700_000_000_000_000, 100, 101, 102, 103),
     "EventRow": EventRow(1_700_000_000_000_000, 257, b"\xc3\x01event"),
     "Mark": _MARK,
     "Mark with a verdict": _VERDICT,
@@ -87,6 +97,15 @@ ROWS: dict[str, Row] = {
     "SlotRow, full": SlotRow(2, (_MARK,)),
     "SessionRow": SessionRow(1, 5, 5),
     "SessionRow, full": SessionRow(4, 5, 9, "planner", "done", True),
+    "Step": Step(14, 1_700_000_000_000_000, "agent:planner", None, 9),
+    "Step, a merge": _MERGE,
+    "BranchRow": BranchRow(),
+    "BranchRow, full": BranchRow(8, "main", 7, 20, (_MERGE,)),
+    "CommitRow": CommitRow((), None, "acme/app", 3, "git:sync", 4, "main", None),
+    "CommitRow, full": CommitRow(("cd" * 20, "ef" * 20), "12" * 20, "acme/app", 3, "git:sync", 4, "idea", "ab" * 20),
+    "PinRow": PinRow(),
+    "PinRow, full": PinRow(7, 258),
+    "TombstoneRow, on a branch": TombstoneRow(False, "user:ana", 1_700_000_000_000_000, "idea", "ab" * 20),
     "TombstoneRow": TombstoneRow(True, "user:ana", 1_700_000_000_000_000),
     "QuarantineRow": QuarantineRow("undecodable", "why", 3),
     "QuarantineRow, full": QuarantineRow("conflict", "why", 3, SPACE, ID),
@@ -179,7 +198,7 @@ def test_an_older_head_is_folded_again_and_a_newer_one_refused() -> None:
 
 def test_a_row_with_a_new_field_at_its_end_is_read() -> None:
     """What a newer minor version may add. An older reader passes it over."""
-    assert decode(TombstoneRow, encode([True, "a", 3, "new"])) == TombstoneRow(True, "a", 3)
+    assert decode(TombstoneRow, encode([True, "a", 3, "idea", None, "new"])) == TombstoneRow(True, "a", 3, "idea")
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01", encode([1, 2]), encode("text"), encode([True, "a", "b"])])
