@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from comparing import FromMemory, check_changes, check_entity, check_slot, lens_of
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import initialize, rule
 from store_machine import Store, kept
 from strategies import ACTORS, BASE, BRANCHES, ENTITIES, SLOTS, SPACE, STEP, VALUES, Step, branched, examples, pinned
 
@@ -22,10 +22,26 @@ from streams.view import View
 
 PAIRS = [(entity, slot) for entity in ENTITIES[:2] for slot in SLOTS]
 _branch, _which, _actor = st.sampled_from(BRANCHES), st.integers(0, 1), st.sampled_from(ACTORS)
+_number = st.integers(0, 3)
 
 
 class BranchedStore(Store):
     """As a store; most of what is written is on branches, and most of what is asked is, too."""
+
+    @initialize(value=st.sampled_from(VALUES[:3]), names=st.lists(_branch, max_size=3))
+    def begin(self, value: Any, names: list[str]) -> None:
+        """Something is believed, and some branches are there."""
+        self.now += STEP
+        with Memory.open(self.folder.name, actor="agent:a", hold=False) as memory:
+            memory.remember(SPACE, *PAIRS[0], value)
+            for number, name in enumerate(name for name in dict.fromkeys(names) if name != "main"):
+                memory.fork(SPACE, name, parent=names[number - 1] if number else "main")
+
+    def live(self, number: int) -> str:
+        """A branch that is there."""
+        self.follow()
+        there = [one for one in BRANCHES if self.oracle.exists(one, self.log.end(0))]
+        return there[number % len(there)]
 
     @rule(which=_which, given=st.lists(st.one_of(branched, pinned), min_size=1, max_size=4))
     def append_on_branches(self, which: int, given: list[Step]) -> None:
@@ -44,33 +60,48 @@ class BranchedStore(Store):
 
     @rule(
         which=_which,
-        branch=_branch,
-        entity=st.sampled_from(ENTITIES[:2]),
-        slot=st.sampled_from(SLOTS),
+        branch=_number,
+        pair=st.sampled_from(PAIRS[:2]),
         value=st.sampled_from(VALUES[:3]),
+        verb=st.sampled_from(("remember", "remember", "end", "forget", "review")),
         actor=_actor,
     )
-    def say(self, which: int, branch: str, actor: str, **fields: Any) -> None:
+    def say(self, which: int, branch: int, pair: tuple[str, str], value: Any, verb: str, actor: str) -> None:
+        name, memory = self.live(branch), self.memories[which]
+        common: dict[str, Any] = {"branch": name, "actor": actor}
+        match verb:
+            case "remember":
+                receipt = memory.remember(SPACE, *pair, value, **common)
+            case "end":
+                receipt = memory.end(SPACE, *pair, **common)
+            case _:
+                answer = memory.get(SPACE, *pair, View(branch=name))
+                if not isinstance(answer, Belief):
+                    return
+                if verb == "forget":
+                    receipt = memory.forget(SPACE, *pair, **common)
+                else:
+                    receipt = memory.review(SPACE, answer.event_id, "verified", **common)
+        self.check_receipt(memory, receipt)
+
+    @rule(which=_which, branch=_branch, actor=_actor)
+    def say_where_no_branch_is(self, which: int, branch: str, actor: str) -> None:
         self.follow()
-        memory = self.memories[which]
-        if self.oracle.exists(branch, self.log.end(0)):
-            self.check_receipt(memory, memory.remember(SPACE, **fields, branch=branch, actor=actor))
-        else:
+        if not self.oracle.exists(branch, self.log.end(0)):
             with pytest.raises(InvalidEvent, match="branch"):
-                memory.remember(SPACE, **fields, branch=branch, actor=actor)
+                self.memories[which].remember(SPACE, *PAIRS[0], "Acme", branch=branch, actor=actor)
 
     @rule(
         which=_which,
-        source=_branch,
-        into=_branch,
+        sides=st.tuples(_number, _number),
         take=st.sampled_from((None, "ours", "theirs")),
         only=st.one_of(st.none(), st.none(), st.lists(st.sampled_from(PAIRS), min_size=1, max_size=2, unique=True)),
     )
-    def merge(self, which: int, source: str, into: str, take: Any, only: Any) -> None:
+    def merge(self, which: int, sides: tuple[int, int], take: Any, only: Any) -> None:
         """Conflicts are those of the reference; a side that is taken is what is believed; the rest is as planned."""
-        self.follow()
+        source, into = map(self.live, sides)
         memory, end = self.memories[which], self.log.end(0)
-        if source == into or not all(self.oracle.exists(one, end) for one in (source, into)):
+        if source == into:
             with pytest.raises(InvalidInput):
                 memory.merge_plan(SPACE, source, into=into, take=take, only=only)
             return
@@ -109,14 +140,14 @@ class BranchedStore(Store):
         view = View(branch=branch)
         return {slot: [_run(one) for one in memory.history(SPACE, *slot, view)] for slot in PAIRS}
 
-    @rule(which=_which, branch=_branch, given=branched)
-    def preview(self, which: int, branch: str, given: Step) -> None:
+    @rule(which=_which, number=_number, given=branched)
+    def preview(self, which: int, number: int, given: Step) -> None:
         """What a preview shows is what happens; it writes nothing."""
-        self.follow()
+        branch = self.live(number)
         memory, end = self.memories[which], self.log.end(0)
         event = self._event(given)
         view = View(branch=branch, valid_at=instant(self.now))
-        if event is None or not self.oracle.exists(branch, end):
+        if event is None:
             return
         try:
             told = memory.preview(SPACE, [event], view)
@@ -157,14 +188,11 @@ class BranchedStore(Store):
             check_slot(reads, SPACE, self.oracle, lens, entity, slot)
         check_changes(reads, SPACE, self.oracle, lens, entity, SLOTS[0])
 
-    @rule(which=_which, branches=st.tuples(_branch, _branch), step=st.integers(-1, 9))
-    def compare_branches(self, which: int, branches: tuple[str, str], step: int) -> None:
+    @rule(which=_which, numbers=st.tuples(_number, _number), step=st.integers(-1, 9))
+    def compare_branches(self, which: int, numbers: tuple[int, int], step: int) -> None:
         """diff of two branches is what asking every slot of both finds."""
-        self.follow()
-        memory, end = self.memories[which], self.log.end(0)
-        if not all(self.oracle.exists(one, end) for one in branches):
-            return
-        first, second = (View(branch=one, valid_at=instant(BASE + step * STEP)) for one in branches)
+        memory = self.memories[which]
+        first, second = (View(branch=self.live(one), valid_at=instant(BASE + step * STEP)) for one in numbers)
         found = {(one.entity, one.slot): (one.before, one.after) for one in memory.diff(SPACE, first, second)}
         for slot in PAIRS:
             answers = memory.get(SPACE, *slot, first), memory.get(SPACE, *slot, second)
