@@ -194,7 +194,7 @@ class Space:
             if here.cardinality(*slot) == "many":
                 both = {key for key in runs[0] + runs[1] if any(_overlaps(key[0], side[slot]) for side in sides)}
                 both = {key for key in both if all(_overlaps(key[0], side[slot]) for side in sides)}
-                runs = [[run for run in one if run in both] for one in runs]
+                runs = [sorted((run for run in one if run in both), key=repr) for one in runs]
             if runs[0] != runs[1]:
                 found.add(slot)
         return found

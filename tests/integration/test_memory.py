@@ -193,7 +193,7 @@ def test_views_that_cannot_be_answered_are_refused(memory: Memory) -> None:
         (View(as_of="yesterday"), "must be an offset, a Position or an aware datetime"),  # type: ignore[arg-type]
         (View(trust="rejected"), "trust 'rejected' is no least trust"),
         (View(branch="other"), "has no branch 'other'"),
-        (View(at_sha="abc"), "holds no commit graph"),
+        (View(at_sha="abc"), "is no full id of a commit"),
         (View(without_actors="agent:x"), "several names, not one text"),
     ]:
         with pytest.raises(InvalidView, match=complaint):
@@ -360,8 +360,8 @@ def test_an_event_is_found_by_its_id(memory: Memory) -> None:
 
 
 def test_events_without_effect_in_this_version_are_refused(memory: Memory) -> None:
-    with pytest.raises(InvalidEvent, match="BranchForked has no effect in this version"):
-        memory.append([{"type": "BranchForked", "space": SPACE, "branch": "b", "parent": "main"}])
+    with pytest.raises(InvalidEvent, match="SubjectErased has no effect in this version"):
+        memory.append([{"type": "SubjectErased", "space": SPACE, "subject": "person-31"}])
     with pytest.raises(InvalidEvent, match="has no branch 'b'"):
         memory.remember(SPACE, ALICE, "x", 1, branch="b")
 

@@ -108,4 +108,4 @@ def _append(oracle: Space, plan: MergePlan, last: int) -> None:
 
 
 def _now(runs: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return [run[:2] for run in runs if run[2] <= NOW and (run[3] is None or run[3] > NOW)]
+    return sorted((run[:2] for run in runs if run[2] <= NOW and (run[3] is None or run[3] > NOW)), key=repr)
