@@ -12,7 +12,7 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,12 +60,13 @@ class Ids:
 class ReachableSet:
     """A commit and its ancestors, as far as the clone has them. Safe for several threads."""
 
-    def __init__(self, ids: Ids, extra: frozenset[bytes], cut: Iterable[str]) -> None:
-        """`cut`: the commits of the clone whose parents it does not have."""
+    def __init__(self, ids: Ids, extra: frozenset[bytes], cut: Mapping[str, tuple[str, ...]]) -> None:
+        """`cut`: the commits at which a shallow clone ends, and the parents that they name."""
         self.ids = ids
         self._extra = extra
-        self.boundary: tuple[str, ...] = tuple(sha for sha in cut if sha in self)
-        """Those whose parents the clone does not have, by which the set may lack ancestors."""
+        parents = {parent for sha, named in cut.items() if sha in self for parent in named}
+        self.boundary: tuple[str, ...] = tuple(sorted(parent for parent in parents if parent not in self))
+        """Ancestors that the clone does not have: what leads to them is not in the set either."""
 
     @property
     def complete(self) -> bool:

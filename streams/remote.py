@@ -19,9 +19,9 @@ from streams.answers import Receipt, Recorded
 from streams.http_client import AsyncClient, Client
 from streams.making import Making
 from streams.memory import Memory
-from streams.verbs import verb_like
 from streams.remote_calls import Asking, Direct, Page, log_itself
 from streams.remote_exchange import Call, Exchange, Pause, Replayed, Request, Work
+from streams.verbs import verb_like
 
 P = ParamSpec("P")
 T = TypeVar("T")

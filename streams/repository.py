@@ -153,7 +153,7 @@ class Repository:
             if not self.has([sha]):
                 return None
             ids, extra = self._close_to(prefix, sha) or (self._walked(prefix, sha), extra)
-        found = ReachableSet(ids, extra, cut)
+        found = ReachableSet(ids, extra, self._stored_parents(cut) if cut else {})
         while len(self._held) >= HELD_MAX:
             self._held.pop(next(iter(self._held)), None)
         self._held[sha] = (state, found)
