@@ -28,6 +28,8 @@ TAIL_MAX_EVENTS = 2_000
 FLUSH_INTERVAL_S = 1.0
 SUMMARY_FAMILIES = b"PLN"
 REMEMBERED_ROWS_MAX = 50_000
+HOT_CLAIMS_MAX = 150_000
+"""Rows and claims that all partitions of a process together keep in memory: some 300 and 700 bytes each."""
 
 Progress = Callable[[int, int], None]
 """Called with the next offset and the end after each batch of a catch-up."""
@@ -74,7 +76,7 @@ class Follower:
         self._reopen_at = 0
         self._unflushed = 0
         self._flushed_at = 0.0
-        self._hot = HotSlots()
+        self._hot = HotSlots(HOT_CLAIMS_MAX // log.partitions)
         self._kept = Kept()
         self._clone = clone
         self.head = self._fresh_head()
@@ -283,7 +285,8 @@ class Follower:
 
     def _remember(self) -> None:
         assert self._tables is not None
-        self._remembered = Remembered(self._tables, SUMMARY_FAMILIES, REMEMBERED_ROWS_MAX)
+        rows_max = REMEMBERED_ROWS_MAX // self._log.partitions
+        self._remembered = Remembered(self._tables, SUMMARY_FAMILIES, rows_max)
 
     def _check_same_log(self, batch: Batch) -> None:
         """The record read last must still be the one that it was."""

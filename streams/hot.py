@@ -291,7 +291,7 @@ def _until(row: ClaimRow) -> Micros:
 class HotSlots:
     """The busy slots of one partition that were read lately, kept as the rows are."""
 
-    def __init__(self, claims_max: int = 500_000) -> None:
+    def __init__(self, claims_max: int = 150_000) -> None:
         self._claims_max = claims_max
         self._slots: dict[bytes, HotSlot] = {}
 
