@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from streams.tree import Node
 
 _PAGE_EVENTS = 500
+SEEN_SPACES_MAX = 10_000
+"""Of so many spaces, those of the last answers that were others, it is known what was seen."""
 
 
 class Reading(Partitions, Memory):
@@ -287,7 +289,10 @@ class Reading(Partitions, Memory):
         )
         offset = resolved.as_of.offset
         if self._seen.get(space, (-1, None))[0] != offset:
+            self._seen.pop(space, None)
             self._seen[space] = (offset, reads.id_at(space, offset))
+            if len(self._seen) > SEEN_SPACES_MAX:
+                del self._seen[next(iter(self._seen))]
         return reads, resolved
 
 
