@@ -206,11 +206,26 @@ class Branches:
         """The merges and rollbacks up to offset `limit` that no rollback hides; newest first."""
         return self._rolled_back(branch, limit, counts)[1]
 
-    def rolled_back_at(self, branch: str, offset: int, limit: int, counts: StepCounts) -> int | None:
-        """Offset of the rollback that hides what the branch itself said at an offset; None where none does."""
-        steps = self.steps_that_count(branch, limit, counts)
-        hiding = [step.offset for step in steps if step.source is None and step.cut < offset < step.offset]
-        return min(hiding, default=None)
+    def rolled_back_at(
+        self, branch: str, place: tuple[str, int], slot: Slot | None, limit: int, counts: StepCounts
+    ) -> int | None:
+        """Offset of the rollback of the branch that hides an event about the slot, by its branch and offset, which that
+        one said or had merged; None where none does."""
+        left = self.steps_that_count(branch, limit, counts)
+
+        def hiding(offset: int) -> int | None:
+            found = [step.offset for step in left if step.source is None and step.cut < offset < step.offset]
+            return min(found, default=None)
+
+        if place[0] == branch:
+            return hiding(place[1])
+        for step in self.rows.get(branch, BranchRow()).steps:
+            if step.source is None or step.offset > limit or not counts(branch, step):
+                continue
+            brought = Shown(Spans({}), {}).joined(self.said(step.source, step.cut, counts), step.slots)
+            if place in brought.in_slot(slot) and (found := hiding(step.offset)) is not None:
+                return found
+        return None
 
 
 class Problem(NamedTuple):

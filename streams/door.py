@@ -24,13 +24,12 @@ AFTER_ALL = (1 << 62) - 1
 
 _Claims = ev.FactAsserted | ev.FactEnded
 _Naming = ev.FactRetracted | ev.FactReviewed | ev.FactPinned | ev.ActorDistrusted | BranchingEvent
-_NAMING = (ev.FactRetracted, ev.FactReviewed, ev.FactPinned, ev.ActorDistrusted, *BRANCHING)
-_ELSEWHERE = ("other branch", "rolled back")
+NAMING = (ev.FactRetracted, ev.FactReviewed, ev.FactPinned, ev.ActorDistrusted, *BRANCHING)
 
 
 def names_known(event: ev.Event) -> bool:
     """Whether the event names earlier ones or a branch, so that the tables must be asked whether those are known."""
-    return isinstance(event, _NAMING) or event.branch != MAIN
+    return isinstance(event, NAMING) or event.branch != MAIN
 
 
 def check_effect(event: ev.Event) -> None:
@@ -163,7 +162,7 @@ class Door:
         end, _ = reads.last_event(event.space, AFTER_ALL)
         judge = reads.judge(event.space, ResolvedView(reads.position(end), 0, event.branch))
         return any(
-            worth not in _ELSEWHERE and (event.value is None or same(claim.row.value, event.value))
+            worth != "other branch" and (event.value is None or same(claim.row.value, event.value))
             for claim, worth in reads.claims(event.space, entity, slot, judge)
         )
 

@@ -17,9 +17,11 @@ from streams.values import identity
 from streams.view import STANDS, Judge, ResolvedView, Standing
 
 Outcome = (
-    Literal["believed", "outranked", "ended", "expired", "not yet valid", "in force", "not yet in force"] | Standing
+    Literal["believed", "outranked", "ended", "expired", "not yet valid", "in force", "not yet in force", "rolled back"]
+    | Standing
 )
-"""What became of a claim at the view's instant; ends are in force or not yet. A Standing says why it does not stand."""
+"""What became of a claim at the view's instant; ends are in force or not yet. A Standing says why it does not stand, or
+`rolled back`, that its branch said it or had it merged and was rolled back."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -67,6 +69,8 @@ def explain(reads: Reads, space: str, entity: str, slot: str, resolved: Resolved
     explained = []
     for claim, standing in sorted(known, key=lambda one: one[0].rank, reverse=True):
         outcome, because = outcomes[claim.offset] if standing in STANDS else (standing, None)
+        if standing == "other branch" and judge.rolled_back_at(_origin(claim), (entity, slot)) is not None:
+            outcome = "rolled back"
         said = _said(reads, space, judge, claim, resolved.as_of.offset)
         explained.append(
             ExplainedClaim(
@@ -80,6 +84,11 @@ def explain(reads: Reads, space: str, entity: str, slot: str, resolved: Resolved
         )
     answer = reads.get(space, entity, slot, resolved)
     return Explanation(entity, slot, cardinality, answer, tuple(explained), resolved)
+
+
+def _origin(claim: Claim) -> Origin:
+    row = claim.row
+    return Origin(claim.offset, row.append_time, row.actor, row.branch, row.sha)
 
 
 def _outcomes(claims: Sequence[Claim], cardinality: str, at: int) -> dict[int, tuple[Outcome, Claim | None]]:
@@ -127,10 +136,9 @@ def _decided_by(
         return next((one.recorded for one in reversed(said) if one.counts and one.verdict == verdict), None)
     offset = None
     if standing == "distrusted":
-        row = claim.row
-        offset = judge.distrusted_at(Origin(claim.offset, row.append_time, row.actor, row.branch, row.sha))
-    elif standing == "rolled back":
-        offset = judge.rolled_back_at(claim.offset)
+        offset = judge.distrusted_at(_origin(claim))
+    elif standing == "other branch":
+        offset = judge.rolled_back_at(_origin(claim), (entity, slot))
     elif standing == "forbidden" and claim.row.value is not None:
         offset = reads.forbidden_at(space, entity, slot, claim.row.value, judge)
     return None if offset is None else reads.event_at(space, offset)

@@ -296,6 +296,9 @@ class SqliteLog:
     def _make_folder(self) -> None:
         if not self._folder.is_dir():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ignored = self._folder / ".gitignore"  # a log that a checkout rewinds has lost what it acknowledged
+            ignored.touch(mode=0o600)
+            ignored.write_text("*\n", encoding="utf-8")
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def _open(self) -> _Handles:

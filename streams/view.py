@@ -126,7 +126,6 @@ Standing = Literal[
     "left out",
     "not known",
     "other branch",
-    "rolled back",
     "other commit",
     "unknown commit",
 ]
@@ -242,7 +241,7 @@ class Judge:
         if offset > self._limit:
             return "not known"
         if self._spans is not None and (branch, offset) not in self._spans:
-            return "rolled back" if branch == self.resolved.branch else "other branch"
+            return "other branch"
         if self._suspects and (suspicion := self._suspicion(origin)) is not None:
             return suspicion
         if sha is None or self._is_ancestor is None:
@@ -294,11 +293,13 @@ class Judge:
         branches = self._branches or Branches({})
         return {step.offset for step in branches.steps_that_count(branch, self._limit, self._step_counts)}
 
-    def rolled_back_at(self, offset: int) -> int | None:
-        """Offset of the rollback that hides what the view's own branch said at an offset; None where none does."""
+    def rolled_back_at(self, origin: Origin, slot: tuple[str, str]) -> int | None:
+        """Offset of the rollback that hides an event about the slot which the view's branch said or had merged; None
+        where none does."""
         if self._branches is None:
             return None
-        return self._branches.rolled_back_at(self.resolved.branch, offset, self._limit, self._step_counts)
+        place = origin.branch, origin.offset
+        return self._branches.rolled_back_at(self.resolved.branch, place, slot, self._limit, self._step_counts)
 
     def may_hide(self, actors: Set[str]) -> bool:
         """Whether anything that one of these actors wrote may not count, for being theirs or for where it stands."""

@@ -76,8 +76,13 @@ def test_a_parent_rolled_back_after_the_fork_changes_nothing_in_the_child(memory
     first = say(memory, "Acme")
     say(memory, "Globex")
     memory.fork(SPACE, "idea")
-    memory.rollback(SPACE, "main", first.event_id)
+    before = memory.resolve(SPACE).view()
+    rolled = memory.rollback(SPACE, "main", first.event_id, actor="user:ana")
     assert (value(memory), value(memory, "idea")) == ("Acme", "Globex")
+    (told,) = memory.diff(SPACE, before)
+    assert (told.kind, told.outcome) == ("changed", "rolled back")
+    assert told.by is not None
+    assert (told.by.position, told.by.event.actor) == (rolled.position, "user:ana")
 
 
 def test_a_retraction_on_a_branch_is_of_the_branch_until_it_is_merged(memory: Memory) -> None:
