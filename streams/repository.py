@@ -11,15 +11,16 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from schemas.errors import InvalidInput
 from schemas.times import LATEST, Micros
-from streams import counterparts, git_hooks
 from streams.git_client import Git, failure
-from streams.git_hooks import Hook
 from streams.reachable import AncestryFiles, Ids, ReachableSet, ids_of
+
+if TYPE_CHECKING:
+    from streams.git_hooks import Hook
 
 HELD_MAX = 16
 """Commits whose ancestors are kept at hand in this process."""
@@ -188,6 +189,8 @@ class Repository:
         known = self.has([*lost, head])
         if head not in known:
             return {}
+        from streams import counterparts
+
         return counterparts.find(self._git, [sha for sha in lost if sha in known], head, among)
 
     def install_hooks(self, command: Sequence[str]) -> list[Hook]:
@@ -196,18 +199,26 @@ class Repository:
         Raises:
             InvalidInput: a hook is there that can't be added to, or the hooks are not this repository's own.
         """
+        from streams import git_hooks
+
         return git_hooks.install(self._own_hooks_folder(), command)
 
     def uninstall_hooks(self) -> list[Hook]:
         """Take out what `install_hooks` put in, and nothing else."""
+        from streams import git_hooks
+
         return git_hooks.uninstall(self._hooks_folder())
 
     def hooks_status(self) -> list[Hook]:
         """Each hook as it is."""
+        from streams import git_hooks
+
         return git_hooks.status(self._hooks_folder())
 
     def hooks_trouble(self) -> str | None:
         """What the last hook of this work tree that did not work said; None once one worked."""
+        from streams import git_hooks
+
         answer = self._git.ask("rev-parse", "--absolute-git-dir")
         return git_hooks.trouble(Path(answer.line)) if answer.code == 0 else None
 
