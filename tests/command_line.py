@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,15 @@ Run = Callable[..., Result]
 
 
 def runner(folder: Path) -> Run:
-    """Runs a command on a store in `folder`, which is otherwise empty, and asserts its exit code."""
+    """Runs a command on a store in `folder`, where it begins too, and asserts its exit code. The folder is otherwise
+    empty: no git repository, and no settings but those given."""
 
     def invoke(*words: str, stdin: bytes | None = None, code: int = 0, **env: str) -> Result:
         settings = {"SLOTLOG_STORE": str(folder / "store"), "SLOTLOG_ACTOR": "agent:test", "COLUMNS": "100", **env}
-        result = CliRunner().invoke(main, words, input=stdin, env=settings, prog_name="slotlog", catch_exceptions=False)
+        with chdir(folder):
+            result = CliRunner().invoke(
+                main, words, input=stdin, env=settings, prog_name="slotlog", catch_exceptions=False
+            )
         assert result.exit_code == code, result.output
         return result
 

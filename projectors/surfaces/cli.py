@@ -22,11 +22,21 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 SECTIONS = {
     "Write": {**dict.fromkeys(("remember", "end", "forget", "observe"), "writing"), "append": "appending"},
-    "Read": dict.fromkeys(("get", "entity", "history", "timeline", "sessions", "replay"), "reading"),
-    "Ask why": dict.fromkeys(("explain", "diff", "known", "schema"), "reasoning"),
-    "Rule what counts": dict.fromkeys(
-        ("review", "forbid", "allow", "declare", "policy", "distrust", "trust"), "ruling"
-    ),
+    "Read": {
+        **dict.fromkeys(("get", "entity", "history", "timeline", "sessions", "replay"), "reading"),
+        "ls": "walking",
+    },
+    "Ask why": {
+        "explain": "reasoning",
+        "diff": "comparing",
+        "bisect": "bisecting",
+        **dict.fromkeys(("known", "schema"), "reasoning"),
+    },
+    "Rule what counts": {
+        **dict.fromkeys(("review", "forbid", "allow", "declare", "policy"), "ruling"),
+        **dict.fromkeys(("distrust", "trust"), "distrusting"),
+    },
+    "Branch": {"branch": "branching", "git": "git_commands"},
     "Look after": {
         "info": "tending",
         **dict.fromkeys(("verify", "doctor"), "proving"),

@@ -88,7 +88,7 @@ def _answer(settings: Settings, folder: str, command: tuple[str, ...]) -> None:
         ["--store", folder, *command],  # given outright, it goes before SLOTLOG_STORE
         prog_name="slotlog",
         standalone_mode=False,
-        obj=Settings(json=settings.json, width=_COLUMNS),
+        obj=Settings(json=settings.json, width=_COLUMNS, branch="main", isolates=False),
     )
 
 

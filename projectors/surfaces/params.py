@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,6 +17,7 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from projectors.surfaces.settings_file import FileSettings
     from schemas.events import Value
     from streams import Memory, Position
 
@@ -27,21 +28,65 @@ _DATE = re.compile(r"\d{4}-\d\d(-\d\d)?")
 _EVENT_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-@dataclass(slots=True)
 class Settings:
-    """What holds for one run of the program. `width` is set where the terminal is not to be asked."""
+    """What holds for one run of the program: what is given, else what the environment says, else `slotlog.toml`.
 
-    store: str | None = None
-    actor: str | None = None
-    json: bool = False
-    timeout: float = DEFAULT_TIMEOUT_S
-    width: int | None = None
+    `width` is set where the terminal is not to be asked, `repository` where a view looks at commits of the code that
+    the repository there may know.
+    """
+
+    def __init__(
+        self,
+        store: str | None = None,
+        actor: str | None = None,
+        json: bool = False,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        width: int | None = None,
+        branch: str | None = None,
+        isolates: bool | None = None,
+    ) -> None:
+        self.store = store
+        self.json = json
+        self.timeout = timeout
+        self.width = width
+        self.repository: str | None = None
+        self._actor = actor
+        self._branch = branch
+        self._isolates = isolates
+
+    @cached_property
+    def file(self) -> FileSettings:
+        """What the nearest `slotlog.toml` says; it is read when something is not given otherwise."""
+        from projectors.surfaces.settings_file import found
+
+        return found()
 
     @property
     def store_name(self) -> str:
         from streams.stores import DEFAULT_STORE
 
-        return self.store or DEFAULT_STORE
+        return self.store or self.file.store or DEFAULT_STORE
+
+    @property
+    def actor(self) -> str | None:
+        return self._actor or self.file.actor
+
+    @actor.setter
+    def actor(self, given: str) -> None:
+        self._actor = given
+
+    @property
+    def branch(self) -> str:
+        """The branch of memory that is read and written where a command does not say."""
+        return self._branch or os.environ.get("SLOTLOG_BRANCH") or self.file.branch or "main"
+
+    @property
+    def isolates(self) -> bool:
+        """Whether reads look at the commit that is checked out where a command does not say."""
+        if self._isolates is not None:
+            return self._isolates
+        said = os.environ.get("SLOTLOG_BRANCH_ISOLATION")
+        return _yes_or_no("SLOTLOG_BRANCH_ISOLATION", said) if said else bool(self.file.branch_isolation)
 
     def open(self, *, create: bool, name: str | None = None, hold: bool = False) -> Memory:
         """The memory of the store, or of another by its name. Without `hold` it folds nothing that a reader does not
@@ -51,12 +96,28 @@ class Settings:
 
         name = self.store_name if name is None else name
         try:
-            return Memory.open(name, actor=self.actor, hold=hold, create=create, busy_timeout_s=self.timeout)
+            return Memory.open(
+                name,
+                actor=self.actor,
+                hold=hold,
+                create=create,
+                busy_timeout_s=self.timeout,
+                repository=self.repository,
+            )
         except NotFound as error:
             if name.startswith("kafka://"):
                 raise
             hint = "name another with --store or SLOTLOG_STORE, or make one: slotlog remember SPACE ENTITY SLOT VALUE"
             raise NotFound(str(error), hint=hint) from error
+
+
+def _yes_or_no(name: str, text: str) -> bool:
+    from schemas.errors import InvalidInput
+
+    words = {**dict.fromkeys(("true", "1", "yes", "on"), True), **dict.fromkeys(("false", "0", "no", "off"), False)}
+    if text.lower() not in words:
+        raise InvalidInput(f"{name} is {text!r}", hint="true or false")
+    return words[text.lower()]
 
 
 def named(field: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
@@ -112,6 +173,13 @@ def as_event_or_time(_: click.Context, parameter: click.Parameter, text: str | N
     return _time(text, parameter.opts[0])
 
 
+def as_event_or_point(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> str | int | Position | datetime | None:
+    """A callback for an event id or a point of the log."""
+    return text if text is not None and _EVENT_ID.fullmatch(text) else as_point(context, parameter, text)
+
+
 def _time(text: str, name: str) -> datetime:
     from schemas.errors import InvalidInput
     from schemas.times import instant, parse_time
@@ -134,6 +202,17 @@ session_option = click.option(
     "--session", callback=named("session"), metavar="NAME", help="The agent run this belongs to."
 )
 cause_option = click.option("--cause", metavar="EVENT_ID", help="The event this follows from.")
+event_id_option = click.option(
+    "--event-id",
+    metavar="UUID7",
+    help="An id of your own, so that the command may be repeated: --wait tells a duplicate from a conflict.",
+)
+branch_option = click.option(
+    "--branch",
+    callback=named("branch"),
+    metavar="NAME",
+    help="The branch of memory it is on. Default: SLOTLOG_BRANCH, else main.",
+)
 wait_option = click.option(
     "--wait", is_flag=True, help="Tell what became of it: applied, blocked, duplicate, conflict …"
 )
@@ -222,46 +301,44 @@ def writing(command: _Decorated) -> _Decorated:
     return store_option()(actor_option()(timeout_option()(json_option()(command))))
 
 
-def viewing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a View; the command is given it as `view`."""
+def event_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What every event may carry that is about an entity or was said, and `--wait`. It is pinned to the commit that is
+    checked out, unless the command line says otherwise."""
 
     @wraps(command)
-    def with_view(
-        *given: Any, as_of: Any, valid_at: Any, trust: str, without_actor: tuple[str, ...], **others: Any
-    ) -> Any:
-        from streams import View
+    def with_code(*given: Any, sha: str | None, no_code: bool, **others: Any) -> Any:
+        from projectors.surfaces.coding import head_code, named_code
 
-        view = View(as_of=as_of, valid_at=valid_at, trust=trust, without_actors=without_actor)
-        return command(*given, view=view, **others)
+        if sha is not None and no_code:
+            raise click.UsageError("--sha names a commit and --no-code none: give one of them")
+        code = None if no_code else head_code() if sha is None else named_code(sha)
+        return command(*given, code=code, **others)
 
-    options = (
-        click.option(
-            "--as-of", callback=as_point, metavar="POINT", help="Only what was known at this offset, P:OFFSET or time."
-        ),
-        click.option(
-            "--valid-at", callback=as_time, metavar="TIME", help="The instant asked about. Default: now, or --as-of."
-        ),
-        click.option(
-            "--trust",
-            type=trust_choice,
-            default="candidate",
-            help="The least trust that counts. Default: candidate.",
-        ),
-        click.option("--without-actor", multiple=True, metavar="NAME", help="Leave out what NAME wrote. Repeatable."),
-    )
+    sha = click.option("--sha", metavar="REV", help="The commit of the code it is pinned to. Default: HEAD, if any.")
+    no_code = click.option("--no-code", is_flag=True, help="Pin it to no commit.")
+    return _named_event(sha(no_code(with_code)))
+
+
+def verdict_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for an event about other events: it holds at every commit, unless one is named."""
+
+    @wraps(command)
+    def with_code(*given: Any, sha: str | None, **others: Any) -> Any:
+        from projectors.surfaces.coding import named_code
+
+        return command(*given, code=None if sha is None else named_code(sha), **others)
+
+    sha = click.option("--sha", metavar="REV", help="Let it hold only at this commit of the code and later ones.")
+    return _named_event(sha(with_code))
+
+
+def _named_event(command: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(command)
+    def with_branch(*given: Any, branch: str | None, **others: Any) -> Any:
+        settings = click.get_current_context().ensure_object(Settings)
+        return command(*given, branch=branch or settings.branch, **others)
+
+    options = (session_option, cause_option, branch_option, event_id_option, wait_option)
     for option in reversed(options):
-        with_view = option(with_view)
-    return with_view
-
-
-def event_options(command: _Decorated) -> _Decorated:
-    """What every written event may carry, and `--wait`."""
-    event_id = click.option(
-        "--event-id",
-        metavar="UUID7",
-        help="An id of your own, so that the command may be repeated: --wait tells a duplicate from a conflict.",
-    )
-    options = (session_option, cause_option, event_id, wait_option)
-    for option in reversed(options):
-        command = option(command)
-    return command
+        with_branch = option(with_branch)
+    return with_branch

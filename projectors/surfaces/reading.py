@@ -15,9 +15,9 @@ from projectors.surfaces.params import (
     named,
     slot_argument,
     space_argument,
-    viewing,
 )
 from projectors.surfaces.telling import nothing, show_beliefs, show_slots
+from projectors.surfaces.viewing import looking, viewing
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,7 +48,7 @@ def get(settings: Settings, space: str, entity: str, slot: str, view: View, valu
     from projectors.surfaces import output
     from streams.answers import beliefs_of
 
-    with settings.open(create=False) as memory:
+    with looking(settings, space, view) as memory:
         answer = memory.get(space, entity, slot, view)
     beliefs = beliefs_of(answer)
     if settings.json:
@@ -69,7 +69,7 @@ def get(settings: Settings, space: str, entity: str, slot: str, view: View, valu
 @common
 @click.pass_obj
 def entity(settings: Settings, space: str, entity: str, view: View) -> None:
-    """Every slot of ENTITY of which anything is believed.
+    """Every slot of ENTITY of which anything is believed. Slots with slashes in their names are shown as a tree.
 
     \b
     Examples:
@@ -79,7 +79,7 @@ def entity(settings: Settings, space: str, entity: str, view: View) -> None:
     """
     from projectors.surfaces import output
 
-    with settings.open(create=False) as memory:
+    with looking(settings, space, view) as memory:
         found = memory.entity(space, entity, view)
     if settings.json:
         output.document(found)
@@ -117,7 +117,7 @@ def history(settings: Settings, space: str, entity: str, slot: str, along: str, 
     from projectors.surfaces.render import change_lines, lanes
 
     empty = f"nothing was ever believed of {output.word(entity)} {output.word(slot)}"
-    with settings.open(create=False) as memory:
+    with looking(settings, space, view) as memory:
         if along == "offsets":
             changes = memory.changes(space, entity, slot, view)
             if settings.json:
@@ -155,7 +155,7 @@ def timeline(settings: Settings, space: str, entity: str | None, slot: str | Non
     """
     if slot is not None and entity is None:
         raise click.UsageError("--slot needs --entity")
-    with settings.open(create=False) as memory:
+    with looking(settings, space, view) as memory:
         _print_events(settings, memory.timeline(space, entity, slot, view))
 
 

@@ -1,24 +1,21 @@
-"""The commands that ask why, and what would be otherwise: explain, diff, known and schema. None writes anything."""
+"""The commands that ask why: explain, known and schema. None of them writes anything."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from projectors.surfaces.params import (
     Settings,
-    as_point,
-    as_time,
     common,
     entity_argument,
     named,
     slot_argument,
     space_argument,
-    trust_choice,
-    viewing,
 )
 from projectors.surfaces.telling import nothing, show_beliefs, show_slots
+from projectors.surfaces.viewing import looking, viewing
 
 if TYPE_CHECKING:
     from streams import Belief, Memory, View
@@ -46,7 +43,7 @@ def explain(settings: Settings, space: str, entity: str, slot: str, view: View) 
     from projectors.surfaces import output
     from projectors.surfaces.render_why import explanation_lines
 
-    with settings.open(create=False) as memory:
+    with looking(settings, space, view) as memory:
         found = memory.explain(space, entity, slot, view)
     if settings.json:
         output.document(found)
@@ -55,80 +52,6 @@ def explain(settings: Settings, space: str, entity: str, slot: str, view: View) 
             output.line(text)
     if not found.claims:
         nothing(settings, f"nothing was ever claimed of {output.word(entity)} {output.word(slot)}")
-
-
-_of_each = (
-    ("valid_at", {"callback": as_time, "metavar": "TIME"}, "the instant asked about"),
-    ("trust", {"type": trust_choice}, "the least trust that counts"),
-    ("without_actor", {"multiple": True, "metavar": "NAME"}, "leave out what NAME wrote"),
-)
-
-
-def _comparing(command: Any) -> Any:
-    """The options of the two views: of both, and of each."""
-    options = [
-        click.option("--before", callback=as_point, metavar="POINT", help="The first view's --as-of. Default: now."),
-        click.option("--after", callback=as_point, metavar="POINT", help="The second view's --as-of. Default: now."),
-    ]
-    for side, which in (("", "both views"), ("before_", "the first view"), ("after_", "the second view")):
-        for name, kind, text in _of_each:
-            flag = f"--{side}{name}".replace("_", "-")
-            told = f"Of {which}: {text}." + (" Repeatable." if "multiple" in kind else "")
-            options.append(click.option(flag, f"{side}{name}", help=told, **kind))
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-@click.command(short_help="What two views answer differently.")
-@space_argument
-@_comparing
-@common
-@click.pass_obj
-def diff(settings: Settings, /, space: str, **given: Any) -> None:
-    """The slots of SPACE whose value, or its trust, differs between two views, the first `-` and the second `+`.
-
-    Each view is of the present, unless an option says otherwise. A view as of an offset asks about the append time
-    there, so that facts that began or ended since then differ too; --valid-at asks both about one instant.
-
-    As with every read, code 0 means that there was something to tell, and 1 that nothing differs: the other way round
-    from diff(1).
-
-    \b
-    Examples:
-      slotlog diff acme/support --before 120
-      slotlog diff acme/support --before 2026-03-01T00:00:00Z --after 2026-04-01T00:00:00Z
-      slotlog diff acme/support --after-without-actor agent:intern
-      slotlog diff acme/support --after-trust verified --json | jq -r '.[].slot'
-    """
-    from projectors.surfaces import output
-    from projectors.surfaces.render_why import difference_lines
-
-    first, second = _view_of("before", given), _view_of("after", given)
-    if first == second:
-        raise click.UsageError("the two views are the same: --before, --after or an option of one of them is missing")
-    with settings.open(create=False) as memory:
-        found = memory.diff(space, first, second)
-    if settings.json:
-        output.document(found)
-    else:
-        for one in found:
-            for text in difference_lines(one):
-                output.line(text)
-    if not found:
-        nothing(settings, "nothing differs")
-
-
-def _view_of(side: str, given: dict[str, Any]) -> View:
-    """The view of one side: what is given for it, else for both; actors left out of both are left out of each."""
-    from streams import View
-
-    return View(
-        as_of=given[side],
-        valid_at=given[f"{side}_valid_at"] or given["valid_at"],
-        trust=given[f"{side}_trust"] or given["trust"] or "candidate",
-        without_actors=tuple(sorted({*given["without_actor"], *given[f"{side}_without_actor"]})),
-    )
 
 
 @click.command(short_help="What the writer of an event could know.")
@@ -162,7 +85,7 @@ def known(settings: Settings, space: str, event_id: str, entity: str | None, slo
         asked = {} if entity is None else {"answer": answer}
         output.document({"view": found.view, "assumed": found.assumed, **asked})
     else:
-        for text in known_lines(found):
+        for text in known_lines(found, settings.branch, settings.isolates):
             output.line(text)
         if answer:
             output.line()
@@ -200,7 +123,7 @@ def schema(settings: Settings, space: str, view: View) -> None:
     from projectors.surfaces import output
     from projectors.surfaces.render_why import SCHEMA_HEADS, schema_row
 
-    with settings.open(create=False) as memory:
+    with looking(settings, space, view) as memory:
         found = memory.schema(space, view)
     if settings.json:
         output.document(found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 
@@ -11,11 +12,14 @@ from schemas import events as ev
 from schemas.jsonform import id_text, to_json
 from schemas.times import Micros, micros
 from streams import Belief, Change, Claimed, Recorded
+from streams.answers import beliefs_of
+from streams.branching import BRANCHING
 
 _LANE_CELLS_MIN, _LANE_CELLS_MAX = 20, 64
 _LABEL_CELLS = 27
 _CELL_CELLS = 40
 _BESIDE_LANES = 7 + _LABEL_CELLS
+_SHA_CHARACTERS = 12
 _COMMON_FIELDS = frozenset({"type", *ev.Event.__struct_fields__})
 
 
@@ -45,10 +49,32 @@ def what_claimed(named: Claimed) -> str:
     return f"the end of {what}" if named.ended and named.value is not None else what
 
 
-def slot_row(slot: str, belief: Belief) -> tuple[str, str, str, str, str]:
-    """One line of `slotlog entity`."""
+SlotRow = tuple[str, str, str, str, str]
+
+
+def slot_rows(found: Mapping[str, Belief | list[Belief]]) -> Iterator[SlotRow]:
+    """The table of `slotlog entity`. Slots whose names have slashes stand below their common beginnings, each with the
+    number of slots in it."""
+    yield from _rows_below(sorted(((slot.split("/"), found[slot]) for slot in found), key=lambda one: one[0]), 0)
+
+
+def _rows_below(slots: Sequence[tuple[list[str], Belief | list[Belief]]], depth: int) -> Iterator[SlotRow]:
+    indent = "  " * depth
+    for name, group in groupby(slots, key=lambda one: one[0][depth]):
+        listed = list(group)
+        for path, answer in listed:
+            if len(path) == depth + 1:
+                yield from (_slot_row(indent + word(name), belief) for belief in beliefs_of(answer))
+        below = [one for one in listed if len(one[0]) > depth + 1]
+        if below:
+            count = "1 slot" if len(below) == 1 else f"{len(below):,} slots"
+            yield (f"{indent}{word(name)}/", count, "", "", "")
+            yield from _rows_below(below, depth + 1)
+
+
+def _slot_row(name: str, belief: Belief) -> SlotRow:
     return (
-        word(slot),
+        name,
         cut(value(belief.value), _CELL_CELLS),
         exact(belief.valid_from),
         exact(belief.valid_to),
@@ -63,7 +89,19 @@ def event_line(recorded: Recorded) -> str:
     """Offset, append time to the second, actor, and what the event says; in one line whatever its texts hold."""
     place = f"{recorded.position.offset:>4}  {seconds(recorded.append_time)}"
     actor = word(recorded.event.actor)
-    return f"{place}  {actor}{' ' * max(0, 12 - cells(actor))}  {event_text(recorded.event)}"
+    return f"{place}  {actor}{' ' * max(0, 12 - cells(actor))}  {event_text(recorded.event)}{_where(recorded.event)}"
+
+
+def _where(event: ev.Event) -> str:
+    """The branch and the commit that it is on, where it is on any but main."""
+    branch = [] if event.branch == "main" or isinstance(event, BRANCHING) else [f"on {word(event.branch)}"]
+    found = [*branch, *([] if event.code is None else [f"at {short_sha(event.code.sha)}"])]
+    return f"  [{', '.join(found)}]" if found else ""
+
+
+def short_sha(sha: str) -> str:
+    """The beginning of a commit's id, enough to tell it apart."""
+    return word(sha[:_SHA_CHARACTERS])
 
 
 def event_text(event: ev.Event) -> str:
@@ -98,12 +136,12 @@ def _rule_text(event: ev.Event) -> str | None:
             what = "a value by its hash" if event.value is None else value(event.value)
             return f"{verb} {word(event.entity)} {word(event.slot)} = {what}{because(event.reason)}"
         case ev.ActorDistrusted(since_event=None, since_time=None):
-            return f"distrusts {word(event.about)}{because(event.reason)}"
+            return f"distrusts {_about(event)}{because(event.reason)}"
         case ev.ActorDistrusted():
             since = exact(event.since_time) if event.since_event is None else id_text(event.since_event)
-            return f"distrusts {word(event.about)} since {since}{because(event.reason)}"
+            return f"distrusts {_about(event)} since {since}{because(event.reason)}"
         case ev.ActorTrusted():
-            return f"trusts {word(event.about)} again{because(event.reason)}"
+            return f"trusts {_about(event)} again{because(event.reason)}"
         case ev.SlotDeclared():
             kind = "" if event.entity_kind is None else f" of {word(event.entity_kind)}"
             return f"declares {word(event.slot)}{kind} to hold {event.cardinality}"
@@ -112,8 +150,32 @@ def _rule_text(event: ev.Event) -> str | None:
             return f"sets the trust policy: {rules or 'no rules'}"
         case ev.FactPinned():
             return f"{'pins' if event.pinned else 'unpins'} {id_text(event.target)}"
+        case ev.CommitSeen():
+            became = "" if event.rewritten_from is None else f", which {short_sha(event.rewritten_from)} became"
+            return f"commit {short_sha(event.sha)} of {word(event.repo)}{became}"
+        case _:
+            return _branch_text(event)
+
+
+def _branch_text(event: ev.Event) -> str | None:
+    """What an event says that makes or changes a branch; None for every other."""
+    branch = word(event.branch)
+    match event:
+        case ev.BranchForked(at=at):
+            return f"forks {branch} from {word(event.parent)}" + ("" if at is None else f" as of {id_text(at)}")
+        case ev.BranchMerged(slots=slots):
+            only = "" if slots is None else " only " + ", ".join(f"{word(o.entity)} {word(o.slot)}" for o in slots)
+            return f"merges {word(event.from_branch)} into {branch}{only}"
+        case ev.BranchRolledBack():
+            return f"rolls {branch} back to {id_text(event.to)}{because(event.reason)}"
+        case ev.BranchDeleted():
+            return f"deletes {branch}{because(event.reason)}"
         case _:
             return None
+
+
+def _about(event: ev.ActorDistrusted | ev.ActorTrusted) -> str:
+    return word(event.about) if event.about_kind == "actor" else f"{event.about_kind} {word(event.about)}"
 
 
 def _own_fields(event: ev.Event) -> str:

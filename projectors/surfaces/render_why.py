@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from projectors.surfaces.output import cut, exact, printable, value, word
-from projectors.surfaces.render import because, belief_lines, held, how, what_claimed
+from projectors.surfaces.render import because, belief_lines, event_text, held, how, short_sha, what_claimed
 from schemas import events as ev
 from schemas.jsonform import id_text
 from streams import Answer, Belief, ResolvedView
-from streams.answers import Known, beliefs_of
+from streams.answers import Known, Recorded, beliefs_of
 from streams.compare import Difference
 from streams.explain import ExplainedClaim, Explanation, Said
 from streams.inference import SlotSchema
@@ -23,7 +23,10 @@ def view_text(view: ResolvedView) -> str:
     """What a view resolved to."""
     trusted = "" if view.trust == "candidate" else f", {view.trust} alone"
     without = f", without {', '.join(map(word, view.without_actors))}" if view.without_actors else ""
-    return f"as of {view.as_of}, at {exact(view.valid_at)}{trusted}{without}"
+    branch = "" if view.branch == "main" else f", on {word(view.branch)}"
+    commits = " and ".join(map(short_sha, view.shas))
+    known = f", at commit {commits}, as the {view.ancestry} knows it" if commits else ""
+    return f"as of {view.as_of}, at {exact(view.valid_at)}{branch}{known}{trusted}{without}"
 
 
 def explanation_lines(found: Explanation) -> Iterator[str]:
@@ -48,7 +51,7 @@ def _claim_lines(one: ExplainedClaim) -> Iterator[str]:
     yield f"{place:>5}  {one.outcome:<{_OUTCOME_CELLS}}  {_claimed(one)}"
     session = "" if event.session is None else f", session {word(event.session)}"
     yield f"       by {word(event.actor)}, {one.trust}{session}, appended {exact(one.recorded.append_time)}"
-    yield f"       event {id_text(event.event_id)}"
+    yield f"       event {id_text(event.event_id)}{_where(event)}"
     if event.cause is not None:
         yield f"       follows from {id_text(event.cause)}"
     if isinstance(event, ev.FactAsserted):
@@ -61,10 +64,18 @@ def _claim_lines(one: ExplainedClaim) -> Iterator[str]:
         yield f"       {one.outcome} by {what_claimed(other)}, by {word(other.actor)} at {other.position}"
     for said in one.said:
         yield f"       {_said(said)}"
-    if one.decided_by is not None and one.outcome in ("forbidden", "distrusted"):
+    if one.decided_by is not None and one.outcome in ("forbidden", "distrusted", "rolled back"):
         by = one.decided_by
         reason = because(getattr(by.event, "reason", None))
         yield f"       {one.outcome} by {word(by.event.actor)} at {by.position}{reason}"
+
+
+def _where(event: ev.Event) -> str:
+    """The branch and the commit that an event is on, where it is on any but main."""
+    branch = "" if event.branch == "main" else f", on {word(event.branch)}"
+    return branch + (
+        "" if event.code is None else f", at commit {short_sha(event.code.sha)} of {word(event.code.repo)}"
+    )
 
 
 def _claimed(one: ExplainedClaim) -> str:
@@ -90,12 +101,41 @@ def _said(said: Said) -> str:
     return f"{what} by {word(recorded.event.actor)} at {recorded.position}{counts}{reason}"
 
 
-def difference_lines(found: Difference) -> Iterator[str]:
-    """The slot, then `-` for what only the first view believes and `+` for what only the second does."""
-    yield f"{word(found.entity)} {word(found.slot)}"
+def difference_lines(found: Difference, *, but: Collection[ev.Event] = ()) -> Iterator[str]:
+    """The slot and what happened to it; `-` for what only the first view believes and `+` for what only the second
+    does; and the event that made it so, where that is not the second view's fact, nor one of `but`."""
+    yield f"{word(found.entity)} {word(found.slot)}  {_happened(found)}"
     before, after = _by_value(found.before), _by_value(found.after)
     yield from (f"  - {text}" for place, text in before.items() if place not in after)
     yield from (f"  + {text}" for place, text in after.items() if place not in before)
+    if found.by is None or found.by.event in but:
+        return
+    by, event = found.by, found.by.event
+    if by.position not in (belief.position for belief in beliefs_of(found.after)):
+        yield f"    by {word(event.actor)} at {by.position}, event {id_text(event.event_id)}: {event_text(event)}"
+    session = "" if event.session is None else f"in session {word(event.session)}"
+    cause = "" if event.cause is None else f"following from {id_text(event.cause)}"
+    if session or cause:
+        yield f"    {', '.join(part for part in (session, cause) if part)}"
+
+
+_HIDDEN = {
+    "other branch": "not on that branch",
+    "other commit": "not at that commit",
+    "unknown commit": "at a commit that is not known",
+    "not known": "not known by then",
+}
+
+
+def _happened(found: Difference) -> str:
+    """The kind of the difference; and of what was believed, what became of it, unless it was just outdone."""
+    outcome = found.outcome
+    if found.kind == "gone":
+        return "gone" if outcome is None else _HIDDEN.get(outcome, outcome)
+    if found.kind == "trust":
+        return "trust moved"
+    is_told = found.kind == "changed" and outcome is not None and outcome != "outranked" and outcome not in _HIDDEN
+    return f"{found.kind}, {outcome}" if is_told else found.kind
 
 
 def _by_value(answer: Answer) -> dict[tuple[type, object, str], str]:
@@ -106,9 +146,23 @@ def _in_one_line(belief: Belief) -> str:
     return f"{_short(belief.value)}  {held(belief)}, by {word(belief.actor)}, {belief.trust}, at {belief.position}"
 
 
-def known_lines(known: Known) -> Iterator[str]:
-    """What the writer of an event could know, as the options that ask for it."""
-    yield f"--as-of {known.view.as_of} --valid-at {exact(known.view.valid_at)}"
+def event_lines(found: Recorded) -> Iterator[str]:
+    """An event with who wrote it, when, in which session and why."""
+    event = found.event
+    yield event_text(event)
+    session = "" if event.session is None else f", session {word(event.session)}"
+    yield f"by {word(event.actor)}{session}, appended {exact(found.append_time)}"
+    yield f"event {id_text(event.event_id)}{_where(event)}"
+    if event.cause is not None:
+        yield f"follows from {id_text(event.cause)}"
+
+
+def known_lines(known: Known, branch: str, isolates: bool) -> Iterator[str]:
+    """What the writer of an event could know, as the options that ask for it where `branch` is the default, and reads
+    look at a commit or not."""
+    other = "" if known.view.branch == branch else f" --branch {word(known.view.branch)}"
+    whatever = " --no-isolate" if isolates else ""
+    yield f"--as-of {known.view.as_of} --valid-at {exact(known.view.valid_at)}{other}{whatever}"
     if known.assumed:
         yield "  assumed: the event does not say what its writer had been shown, so this is all that came before it"
     else:

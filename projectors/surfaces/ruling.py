@@ -1,16 +1,13 @@
-"""The commands that rule what counts: review, forbid, allow, declare, policy, distrust and trust."""
+"""The commands that rule what counts: review, forbid, allow, declare and policy."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from projectors.surfaces.params import (
     Settings,
-    as_event_or_time,
-    cause_option,
     entity_argument,
     json_value_option,
     named,
@@ -19,31 +16,29 @@ from projectors.surfaces.params import (
     slot_argument,
     space_argument,
     value_of,
-    viewing,
+    verdict_options,
     wait_option,
     writing,
 )
 from projectors.surfaces.telling import tell
+from projectors.surfaces.viewing import looking, view_is_given, viewing
 
 if TYPE_CHECKING:
     from streams import View
 
 _TRUSTS = ("candidate", "verified", "rejected")
 _MAY_VERIFY = "may-verify"
-_about_argument = click.argument("about", metavar="ACTOR", callback=named("about"))
 
 
 @click.command(short_help="Give a verdict on a fact.")
 @space_argument
-@click.argument("event_id", metavar="EVENT_ID")
+@click.argument("target", metavar="EVENT_ID")
 @click.argument("verdict", type=click.Choice(("verified", "rejected", "candidate")))
 @reason_option
-@session_option
-@cause_option
-@wait_option
+@verdict_options
 @writing
 @click.pass_obj
-def review(settings: Settings, /, space: str, event_id: str, verdict: str, wait: bool, **fields: Any) -> None:
+def review(settings: Settings, /, space: str, target: str, verdict: str, wait: bool, **fields: Any) -> None:
     """Give a verdict on the fact or end EVENT_ID. The last one counts: `candidate` takes a verdict back.
 
     A verified fact yields only to a verified one, and a rejected one is not believed. Where the policy does not let the
@@ -54,8 +49,9 @@ def review(settings: Settings, /, space: str, event_id: str, verdict: str, wait:
       slotlog review acme/support 0195d0a4-7c00-7000-8000-000000000007 verified --reason "seen the contract"
       slotlog review acme/support 0195d0a4-7c00-7000-8000-000000000007 rejected --actor user:ana
     """
+    fields["own_id"] = fields.pop("event_id")
     with settings.open(create=False) as memory:  # nothing can be reviewed where nothing is
-        tell(settings, memory, memory.review(space, event_id, verdict, **fields), wait)  # type: ignore[arg-type]
+        tell(settings, memory, memory.review(space, target, verdict, **fields), wait)  # type: ignore[arg-type]
 
 
 @click.command(short_help="Never believe a value again.")
@@ -204,12 +200,10 @@ def policy(
       slotlog policy acme/support --rule 'user:*=verified,may-verify' --rule 'agent:*=candidate'
       slotlog policy acme/support --clear
     """
-    from streams import View
-
     if rules or clear:
         if rules and clear:
             raise click.UsageError("--rule sets rules and --clear takes them away: give one of them")
-        if view != View():
+        if view_is_given(click.get_current_context()):
             raise click.UsageError("a policy is set for what comes after it: the options of a view only go with a read")
         with settings.open(create=True) as memory:
             tell(settings, memory, memory.policy(space, rules, session=session), wait)
@@ -222,7 +216,7 @@ def policy(
 def _show_policy(settings: Settings, space: str, view: View) -> None:
     from projectors.surfaces import output
 
-    with settings.open(create=False) as memory:
+    with looking(settings, space, view) as memory:
         rules = memory.policy_in_force(space, view)
         made = memory.declarations(space, view)
     newest = {(one.slot, one.entity_kind or ""): one for one in made}
@@ -248,54 +242,3 @@ def _show_policy(settings: Settings, space: str, view: View) -> None:
             for one in declared
         ]
         output.table(("SLOT", "OF", "HOLDS", "TYPE", "DESCRIPTION"), described)
-
-
-@click.command(short_help="Let nothing that an actor wrote count.")
-@space_argument
-@_about_argument
-@click.option(
-    "--since",
-    callback=as_event_or_time,
-    metavar="EVENT_ID|TIME",
-    help="Only what it wrote from this event, or from this append time on, inclusive. Default: everything.",
-)
-@reason_option
-@session_option
-@wait_option
-@writing
-@click.pass_obj
-def distrust(
-    settings: Settings, /, space: str, about: str, since: str | datetime | None, wait: bool, **fields: Any
-) -> None:
-    """Let nothing that ACTOR wrote count: facts, ends, retractions, verdicts and rules alike. The log keeps all of it.
-
-    The newest word about an actor wins, so that a later --since narrows it, and `slotlog trust` takes it back. To try
-    out first what it would change: slotlog diff SPACE --after-without-actor ACTOR.
-
-    \b
-    Examples:
-      slotlog distrust acme/support agent:intern --reason "prompt injection"
-      slotlog distrust acme/support agent:intern --since 2026-03-01T09:00:00Z
-      slotlog distrust acme/support agent:intern --since 0195d0a4-7c00-7000-8000-000000000007
-    """
-    with settings.open(create=not isinstance(since, str)) as memory:  # no event can be named where none is
-        tell(settings, memory, memory.distrust(space, about, since=since, **fields), wait)
-
-
-@click.command(short_help="Take distrust back.")
-@space_argument
-@_about_argument
-@reason_option
-@session_option
-@wait_option
-@writing
-@click.pass_obj
-def trust(settings: Settings, /, space: str, about: str, wait: bool, **fields: Any) -> None:
-    """Let all that ACTOR wrote count again.
-
-    \b
-    Example:
-      slotlog trust acme/support agent:intern --reason "it was the tool, not the agent"
-    """
-    with settings.open(create=False) as memory:  # nobody is distrusted where nothing is
-        tell(settings, memory, memory.trust(space, about, **fields), wait)

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 _NOT_BELIEVED = ("blocked", "conflict", "quarantined")
 
 
-def tell(settings: Settings, memory: Memory, receipt: Receipt, wait: bool) -> None:
-    """The receipt: status, position and event id. Code 1 when the event is not believed."""
+def tell(settings: Settings, memory: Memory, receipt: Receipt, wait: bool, **beside: object) -> None:
+    """The receipt: status, position and event id. `beside` is told in JSON alone. Code 1 when it is not believed."""
     from projectors.surfaces import output
+    from streams.wire import plain
 
     if wait:
         receipt = memory.wait(receipt)
     if settings.json:
-        output.document(receipt)
+        output.document({**plain(receipt), **beside})
     else:
         reason = "" if receipt.reason is None else f"  {output.printable(receipt.reason)}"
         output.line(f"{receipt.status}  {receipt.position}  {receipt.event_id}{reason}")
@@ -52,9 +53,8 @@ def show_beliefs(beliefs: Iterable[Belief]) -> None:
 def show_slots(found: dict[str, Belief | list[Belief]]) -> None:
     """A table of an entity's slots; nothing where there are none."""
     from projectors.surfaces.output import table
-    from projectors.surfaces.render import slot_row
-    from streams.answers import beliefs_of
+    from projectors.surfaces.render import slot_rows
 
-    rows = [slot_row(slot, belief) for slot, answer in found.items() for belief in beliefs_of(answer)]
+    rows = list(slot_rows(found))
     if rows:
         table(("SLOT", "VALUE", "FROM", "TO", "ACTOR"), rows)

@@ -18,6 +18,7 @@ from projectors.surfaces.params import (
     space_argument,
     stdin,
     value_of,
+    verdict_options,
     writing,
 )
 from projectors.surfaces.telling import tell
@@ -112,7 +113,7 @@ def end(
 @json_value_option
 @click.option("--target", metavar="EVENT_ID", help="Retract this one fact or end.")
 @reason_option
-@event_options
+@verdict_options
 @writing
 @click.pass_obj
 def forget(

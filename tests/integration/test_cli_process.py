@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shlex
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -102,9 +104,69 @@ def test_a_command_imports_no_other_commands(tmp_path: Path) -> None:
     )
     names = set(done.stdout.splitlines()[-1].split())
     assert "projectors.surfaces.reading" in names
-    for other in ("writing", "appending", "reasoning", "render_why", "ruling", "moving", "proving", "tending"):
+    for other in ("writing", "appending", "reasoning", "render_why", "ruling", "moving", "branching", "tending"):
         assert f"projectors.surfaces.{other}" not in names
     assert not names & {"click.shell_completion", "streams.doctor"}
+
+
+def test_git_is_thought_of_in_a_work_tree_alone(tmp_path: Path) -> None:
+    program = "import sys; from projectors.surfaces.cli import main; main(sys.argv[1:], standalone_mode=False); "
+    words = ("remember", SPACE, ALICE, "employer", "Acme")
+    for folder, is_there in (("plain", False), ("tree", True)):
+        here = tmp_path / folder
+        here.mkdir()
+        if is_there:
+            subprocess.run(["git", "init", "--quiet", str(here)], check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program + "print(*sys.modules)", *words],
+            env=environment(tmp_path / "store"),
+            cwd=here,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=DEADLINE_S,
+            check=True,
+        )
+        names = set(done.stdout.splitlines()[-1].split())
+        assert ("streams.git_client" in names) == ("streams.repository" in names) == is_there
+        assert "tomllib" not in names
+
+
+@pytest.mark.parametrize(("typed", "code", "events"), [("y", 0, 2), ("n", 1, 1), ("\x03", 130, 1)])
+def test_a_question_is_asked_on_a_terminal(tmp_path: Path, typed: str, code: int, events: int) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        command("distrust", SPACE, "agent:test"),
+        env=environment(tmp_path),
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is one
+    ) as asking:
+        os.close(theirs)
+        drawn = b""
+        while b"? [y/N]: " not in drawn:
+            drawn += os.read(ours, 10_000)
+        os.write(ours, typed.encode() + b"\n")
+        with suppress(OSError):  # Linux: the other side was closed
+            while part := os.read(ours, 10_000):
+                drawn += part
+        assert asking.stdout is not None
+        assert asking.stdout.read().startswith(b"changes 1 slot:\n  user:alice employer  distrusted\n")
+        assert asking.wait(DEADLINE_S) == code
+    os.close(ours)
+    assert b"Distrust agent:test? [y/N]: " in drawn
+    assert (b"nothing was written" in drawn) == (code == 1)
+    assert count(tmp_path) == events
+
+
+def test_a_bisect_by_slotlog_itself_asks_as_of_each_event(tmp_path: Path) -> None:
+    for value in ("Acme", "Globex", "Initech", "Globex Corp"):
+        run(tmp_path, "remember", SPACE, ALICE, "employer", value)
+    asked = f"{shlex.join(command('get', SPACE, ALICE, 'employer', '--value-only'))} | grep -q 'Initech\\|Corp'"
+    found = run(tmp_path, "bisect", SPACE, "--json", "--", "sh", "-c", asked)
+    assert json.loads(found.stdout)["found"]["event"]["value"] == "Initech"
 
 
 def test_help_imports_nothing_of_the_store(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, 
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
+        if command.hidden:
+            continue
         found += commands(command, (*path, name)) if isinstance(command, click.Group) else [(*path, name)]
     return found
 

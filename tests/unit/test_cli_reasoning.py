@@ -154,7 +154,7 @@ def moved(run: Run) -> None:
 def test_diff_between_two_offsets(run: Run) -> None:
     moved(run)
     assert run("diff", SPACE, "--before", "1").stdout.splitlines() == [
-        "user:alice employer",
+        "user:alice employer  changed",
         "  - Acme  from 2025-01-01T00:00:00Z on, by agent:test, candidate, at 0:0",
         "  + Globex  from 2026-01-01T00:00:00Z on, by agent:intern, candidate, at 0:2",
     ]
@@ -199,7 +199,7 @@ def test_diff_of_a_slot_that_holds_many_shows_what_came_and_what_went(run: Run) 
     run("append", stdin=lines(fact("Emma", slot="reads"), fact("Dune", slot="reads"), fact("Ulysses", slot="reads")))
     run("end", SPACE, ALICE, "reads", "--value", "Emma")
     shown = run("diff", SPACE, "--before", "2").stdout.splitlines()
-    assert [line.split()[:2] for line in shown[1:]] == [["-", "Emma"], ["+", "Ulysses"]]
+    assert [line.split()[:2] for line in shown[1:]] == [["-", "Emma"], ["+", "Ulysses"], ["by", "agent:test"]]
 
 
 def test_diff_that_finds_nothing_or_can_not_be_asked(run: Run) -> None:

@@ -228,10 +228,16 @@ def test_a_policy_that_is_refused(run: Run, words: tuple[str, ...], told: str) -
 
 def test_nothing_that_a_distrusted_actor_wrote_counts_until_it_is_trusted(run: Run) -> None:
     run("append", stdin=lines(fact("Acme"), fact("Globex", actor="agent:intern")))
-    assert run("distrust", SPACE, "agent:intern", "--reason", "injected", "--wait").stdout.startswith("applied  0:2")
+    assert (
+        run("distrust", SPACE, "agent:intern", "--reason", "injected", "--yes", "--wait")
+        .stdout.splitlines()[-1]
+        .startswith("applied  0:2")
+    )
     assert {"about": "agent:intern", "reason": "injected", "actor": "agent:test"}.items() <= last_event(run).items()
     assert run(*GET).stdout == "Acme\n"
-    assert document(run("trust", SPACE, "agent:intern", "--reason", "mended", "--json"))["status"] == "accepted"
+    assert (
+        document(run("trust", SPACE, "agent:intern", "--reason", "mended", "--yes", "--json"))["status"] == "accepted"
+    )
     assert last_event(run)["reason"] == "mended"
     assert run(*GET).stdout == "Globex\n"
 
@@ -239,10 +245,10 @@ def test_nothing_that_a_distrusted_actor_wrote_counts_until_it_is_trusted(run: R
 def test_distrust_since_an_event_or_a_time(run: Run) -> None:
     intern = {"actor": "agent:intern"}
     run("append", stdin=lines(fact("Acme", **intern), fact("Globex", event_id=ID, **intern)))
-    run("distrust", SPACE, "agent:intern", "--since", ID.upper())
+    run("distrust", SPACE, "agent:intern", "--since", ID.upper(), "--yes")
     assert last_event(run)["since_event"] == ID
     assert run(*GET).stdout == "Acme\n"
-    run("distrust", SPACE, "agent:intern", "--since", "2020-01-01T01:00:00+01:00")
+    run("distrust", SPACE, "agent:intern", "--since", "2020-01-01T01:00:00+01:00", "--yes")
     assert last_event(run)["since_time"] == "2020-01-01T00:00:00Z"
     run(*GET, code=1)
 
@@ -256,7 +262,7 @@ def test_distrust_since_an_event_or_a_time(run: Run) -> None:
         (("agent:x", "--since", "2026-03-01"), "write it with a time of day"),
         (("agent:x", "--since", "2026-03-01T00:00:00"), "has no zone"),
         (("",), "about: is empty"),
-        ((), "Missing argument 'ACTOR'"),
+        ((), "Missing argument 'ABOUT'"),
     ],
 )
 def test_distrust_that_is_refused(run: Run, words: tuple[str, ...], told: str) -> None:
