@@ -34,8 +34,9 @@ def making(settings: Settings) -> Making:
 
 
 def confirmed(question: str, yes: bool) -> None:
-    """Ends the command unless somebody says yes: with code 1 when they say no, 2 when nobody can be asked."""
-    from projectors.surfaces.output import note
+    """Ends the command unless somebody says yes: with code 1 when they say no, 2 when nobody can be asked. All of the
+    question goes to stderr, whoever reads the answers."""
+    from projectors.surfaces import output
     from schemas.errors import InvalidInput
 
     if yes:
@@ -44,8 +45,12 @@ def confirmed(question: str, yes: bool) -> None:
         raise InvalidInput(
             "nothing was written: that is to be confirmed, and stdin is no terminal", hint="--yes writes without asking"
         )
-    if not click.confirm(question, err=True):
-        note("nothing was written")
+    output.ask(f"{question} [y/N]: ")
+    answer = sys.stdin.readline()
+    if not answer:
+        raise EOFError
+    if answer.strip().lower() not in ("y", "yes"):
+        output.note("nothing was written")
         raise click.exceptions.Exit(1)
 
 

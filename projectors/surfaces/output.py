@@ -36,6 +36,12 @@ def note(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def ask(question: str) -> None:
+    """A question to stderr; the answer is typed behind it."""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+
+
 def problem(text: str, hint: str | None = None) -> None:
     """An error as every command tells it, on stderr."""
     note(f"error: {printable(text)}")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import select
 import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
-import termios
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SPACE = "acme/support"
 ALICE = "user:alice"
 PROGRAM = "from projectors.surfaces.cli import main; main(prog_name='slotlog')"
+OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # so that Ctrl-C typed there is one
 DEADLINE_S = 60
 
 
-def command(*words: str, python: tuple[str, ...] = ()) -> list[str]:
-    return [sys.executable, *python, "-c", PROGRAM, *words]
+def command(*words: str, python: tuple[str, ...] = (), first: str = "") -> list[str]:
+    return [sys.executable, *python, "-c", first + PROGRAM, *words]
 
 
 def environment(store: Path | str) -> dict[str, str]:
@@ -57,6 +57,29 @@ def run(
     )
     assert done.returncode == code, done.stderr
     return done
+
+
+@contextmanager
+def started(words: list[str], store: Path | str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that runs beside the test, and that does not outlive it."""
+    with subprocess.Popen(words, env=environment(store), stdout=subprocess.PIPE, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_terminal(terminal: int, mark: bytes | None = None) -> bytes:
+    """What is drawn there, up to and with a mark, or until nobody has it open any more."""
+    until, drawn = time.monotonic() + DEADLINE_S, b""
+    while mark is None or mark not in drawn:
+        assert select.select([terminal], [], [], max(until - time.monotonic(), 0))[0], drawn
+        try:
+            drawn += os.read(terminal, 10_000)
+        except OSError:  # Linux: the other side was closed
+            assert mark is None, drawn
+            break
+    return drawn
 
 
 def events(count: int, session: str = "run-1") -> str:
@@ -131,33 +154,29 @@ def test_git_is_thought_of_in_a_work_tree_alone(tmp_path: Path) -> None:
         assert "tomllib" not in names
 
 
-@pytest.mark.parametrize(("typed", "code", "events"), [("y", 0, 2), ("n", 1, 1), ("\x03", 130, 1)])
+@pytest.mark.parametrize(
+    ("typed", "code", "events"),
+    [("y", 0, 2), ("YES", 0, 2), ("n", 1, 1), ("", 1, 1), ("\x04", 130, 1), ("\x03", 130, 1)],
+)
 def test_a_question_is_asked_on_a_terminal(tmp_path: Path, typed: str, code: int, events: int) -> None:
     run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
     ours, theirs = os.openpty()
-    with subprocess.Popen(
-        command("distrust", SPACE, "agent:test"),
-        env=environment(tmp_path),
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is one
-    ) as asking:
+    words = command("distrust", SPACE, "agent:test", first=OWN_TERMINAL)
+    with started(words, tmp_path, stdin=theirs, stderr=theirs, start_new_session=True) as asking:
         os.close(theirs)
-        drawn = b""
-        while b"? [y/N]: " not in drawn:
-            drawn += os.read(ours, 10_000)
+        drawn = read_terminal(ours, b"? [y/N]: ")
         os.write(ours, typed.encode() + b"\n")
-        with suppress(OSError):  # Linux: the other side was closed
-            while part := os.read(ours, 10_000):
-                drawn += part
-        assert asking.stdout is not None
-        assert asking.stdout.read().startswith(b"changes 1 slot:\n  user:alice employer  distrusted\n")
-        assert asking.wait(DEADLINE_S) == code
+        drawn += read_terminal(ours)
+        shown, _ = asking.communicate(timeout=DEADLINE_S)
     os.close(ours)
+    assert asking.returncode == code, drawn
+    told = shown.splitlines()
+    assert told[:2] == [b"changes 1 slot:", b"  user:alice employer  distrusted"]
+    assert [line for line in told if line.startswith(b"accepted")] == told[3:]
+    assert len(told) == (4 if code == 0 else 3)
     assert b"Distrust agent:test? [y/N]: " in drawn
     assert (b"nothing was written" in drawn) == (code == 1)
+    assert (b"interrupted" in drawn) == (code == 130)
     assert count(tmp_path) == events
 
 
@@ -282,17 +301,11 @@ def test_progress_is_drawn_on_a_terminal_and_nowhere_else(tmp_path: Path) -> Non
     source, target = str(tmp_path / "source"), str(tmp_path / "target")
     run(source, "append", stdin=events(2_500))
     ours, theirs = os.openpty()
-    with subprocess.Popen(
-        command("copy", source, target), env=environment(source), stdout=subprocess.PIPE, stderr=theirs
-    ) as copying:
+    with started(command("copy", source, target), source, stderr=theirs) as copying:
         os.close(theirs)
-        drawn = b""
-        with suppress(OSError):  # Linux: the other side was closed
-            while part := os.read(ours, 10_000):
-                drawn += part
-        assert copying.stdout is not None
-        assert copying.stdout.read() == b"2,500 copied, 0 there already\n"
-        assert copying.wait(DEADLINE_S) == 0
+        drawn = read_terminal(ours)
+        assert copying.communicate(timeout=DEADLINE_S)[0] == b"2,500 copied, 0 there already\n"
+        assert copying.returncode == 0
     os.close(ours)
     assert b"  40%  1,000 records" in drawn
     assert b" 100%  2,500 records" in drawn
