@@ -310,6 +310,18 @@ class Making(BranchMaking):
         check_given(event, max_value_bytes=self._max_value_bytes)
         return event
 
+    def checked_of(self, space: str, events: Iterable[ev.Event | Mapping[str, Any]]) -> list[ev.Event]:
+        """Each of them `checked`.
+
+        Raises:
+            InvalidInput: one is of another space.
+        """
+        made = [self.checked(given) for given in events]
+        for event in made:
+            if event.space != space:
+                raise InvalidInput(f"an event of space {event.space!r} is asked about in {space!r}")
+        return made
+
     def _filled_in(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(given, dict | Mapping):
             raise InvalidEvent("event", f"must be an Event or a JSON object, not {type(given).__name__}")

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import msgspec
 
+from schemas import events as ev
 from schemas.errors import InvalidInput, InvalidView, NotFound
-from schemas.events import Event, PolicyRule, SlotDeclared
 from schemas.jsonform import parse_id
 from schemas.times import Micros, micros
 from streams import clock
@@ -34,7 +34,7 @@ from streams.ports import Position
 from streams.reads import Bounds, Reads
 from streams.replay import replay_session, replay_space
 from streams.rows import BranchRow
-from streams.view import ResolvedView, View, refuse_unanswerable
+from streams.view import Fixed, ResolvedView, View, refuse_unanswerable
 
 if TYPE_CHECKING:
     from streams.compare import Difference
@@ -95,12 +95,12 @@ class Reading(Partitions, Memory):
             reads, resolved = self._resolved(space, view)
             return schema(reads, space, resolved)
 
-    def policy_in_force(self, space: str, view: View = View()) -> tuple[PolicyRule, ...]:
+    def policy_in_force(self, space: str, view: View = View()) -> tuple[ev.PolicyRule, ...]:
         with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.judge(space, resolved).policy
 
-    def declarations(self, space: str, view: View = View()) -> list[SlotDeclared]:
+    def declarations(self, space: str, view: View = View()) -> list[ev.SlotDeclared]:
         with self._locked(space):
             reads, resolved = self._resolved(space, view)
             return reads.judge(space, resolved).declarations
@@ -181,14 +181,13 @@ class Reading(Partitions, Memory):
             merger = Merger(space, self._making, reads, lambda: self._draft(space, now), views)
             return merger.plan(take, None if only is None else list(only), {"session": session, "actor": actor})
 
-    def preview(self, space: str, events: Iterable[Event | Mapping[str, Any]], view: View = View()) -> list[Difference]:
+    def preview(
+        self, space: str, events: Iterable[ev.Event | Mapping[str, Any]], view: View = View()
+    ) -> list[Difference]:
         from streams.compare import diff
 
         with self._locked(space):
-            made = [self._making.checked(given) for given in events]
-            for event in made:
-                if event.space != space:
-                    raise InvalidInput(f"an event of space {event.space!r} is asked about in {space!r}")
+            made = self._making.checked_of(space, events)
             now = clock.now_micros()
             reads, before = self._resolved(space, view, now)
             draft = self._draft(space, now)
@@ -283,7 +282,7 @@ class Reading(Partitions, Memory):
         refuse_unanswerable(view)
         reads = self._fresh(space)
         head = self._follower(space).head
-        first = 0 if view.as_of is None else self._first(head.partition)
+        first = 0 if view.as_of is None or isinstance(view, Fixed) else self._first(head.partition)
         resolved = reads.resolve(
             space, view, Bounds(first, head.next_offset, clock.now_micros() if now is None else now)
         )

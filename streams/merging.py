@@ -120,11 +120,13 @@ class Merger:
     def _brings(self, only: Sequence[Slot] | None) -> bool:
         """Whether the merge shows anything that is not shown without it."""
         said, shown = self._judges[1].said, self._judges[0].shown
-        slots = (*said.only, *shown.only) if only is None else only
-        parts = [said.in_slot(slot) - shown.in_slot(slot) for slot in slots]
-        if only is None:
-            parts.append(said.everywhere - shown.everywhere)
-        return any(self._events(spans) for spans in parts)
+        if only is None and self._events(said.everywhere - shown.everywhere):
+            return True
+        return any(
+            self._reads.slot_of(self._space, recorded.event) == slot
+            for slot in ((*said.only, *shown.only) if only is None else only)
+            for recorded in self._events(said.in_slot(slot) - shown.in_slot(slot))
+        )
 
     def _events(self, spans: Spans) -> list[Recorded]:
         """The events of these spans, ascending."""

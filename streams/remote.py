@@ -19,8 +19,9 @@ from streams.answers import Receipt, Recorded
 from streams.http_client import AsyncClient, Client
 from streams.making import Making
 from streams.memory import Memory
-from streams.remote_calls import Asking, Direct, Page, log_itself
+from streams.remote_calls import Asking, Direct, log_itself
 from streams.remote_exchange import Call, Exchange, Pause, Replayed, Request, Work
+from streams.remote_questions import Page
 from streams.verbs import verb_like
 
 P = ParamSpec("P")
@@ -165,6 +166,8 @@ class RemoteMemory(Memory):
 
     append = asked(Asking.append)
     check = asked(Asking.check)
+    merge_plan = asked(Asking.merge_plan)
+    preview = asked(Asking.preview)
     wait = asked(Asking.wait)
     get = asked(Asking.get)
     entity = asked(Asking.entity)
@@ -180,6 +183,11 @@ class RemoteMemory(Memory):
     event = asked(Asking.event)
     known_at = asked(Asking.known_at)
     replay = streamed(Asking.replay)
+    branches = asked(Asking.branches)
+    branch_log = asked(Asking.branch_log)
+    ls = asked(Asking.ls)
+    commits = asked(Asking.commits)
+    pinned = asked(Asking.pinned)
     sessions = asked(Asking.sessions)
     reached = asked(Asking.reached)
     quarantined = asked(Asking.quarantined)
@@ -298,8 +306,14 @@ class AsyncMemory:
     policy = awaited_append(Making.policy)
     distrust = awaited_append(Making.distrust)
     trust = awaited_append(Making.trust)
+    fork = awaited_append(Making.fork)
+    rollback = awaited_append(Making.rollback)
+    delete_branch = awaited_append(Making.delete_branch)
+    merge = awaited(Asking.merge)
     append = awaited(Asking.append)
     check = awaited(Asking.check)
+    merge_plan = awaited(Asking.merge_plan)
+    preview = awaited(Asking.preview)
     wait = awaited(Asking.wait)
     get = awaited(Asking.get)
     entity = awaited(Asking.entity)
@@ -315,6 +329,11 @@ class AsyncMemory:
     event = awaited(Asking.event)
     known_at = awaited(Asking.known_at)
     replay = awaited_stream(Asking.replay)
+    branches = awaited(Asking.branches)
+    branch_log = awaited(Asking.branch_log)
+    ls = awaited(Asking.ls)
+    commits = awaited(Asking.commits)
+    pinned = awaited(Asking.pinned)
     sessions = awaited(Asking.sessions)
     reached = awaited(Asking.reached)
     quarantined = awaited(Asking.quarantined)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from uuid import UUID
-
-import msgspec
 
 from schemas import events as ev
 from schemas.errors import InvalidEvent, InvalidInput, InvalidView, NotReached, SlotlogError
-from schemas.jsonform import id_text, parse_id, to_json
+from schemas.jsonform import id_text, parse_id
 from streams import clock
 from streams.answers import Answer, Belief, Change, Info, Known, Quarantined, Receipt, Recorded, Session
 from streams.door import check_effect, names_known, ready
-from streams.making import Making
 from streams.memory import Memory, Point
 from streams.ports import Position
-from streams.remote_exchange import Call, Exchange, Replayed, Reply, Request, Work, error_of
-from streams.remote_horizon import Horizon, position_of
-from streams.remote_params import Params, limit, of_point, of_slot, of_space, of_view, part, timeout
+from streams.remote_branches import AskingBranches
+from streams.remote_exchange import Call, Exchange, Replayed, Request, Work, error_of
+from streams.remote_horizon import position_of
+from streams.remote_params import Params, limit, of_point, of_slot, of_space, part, timeout
+from streams.remote_questions import Page, body
 from streams.stores import Store, open_store
 from streams.view import ResolvedView, View
 from streams.wire import PAGE_ITEMS_MAX, WAIT_S_MAX
@@ -34,13 +33,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 PAGE_OF_TIMELINE = 500
-
-
-class Page(NamedTuple, Generic[T]):
-    """Some of a list, and what asks for those that follow; None on the last page."""
-
-    items: list[T]
-    more: Callable[[], Call[Page[T]]] | None
 
 
 class Direct:
@@ -91,14 +83,12 @@ def log_itself(name: str) -> InvalidInput:
     return InvalidInput(f"{name.rstrip('_')} works on the log itself: open kafka://… or the folder")
 
 
-class Asking:
+class Asking(AskingBranches):
     """The verbs. Each returns a Call, or raises at once where what was given can't be asked."""
 
     def __init__(self, exchange: Exchange, actor: str | None, max_value_bytes: int, direct: Direct | None) -> None:
         """`direct` is the log that events are appended to; None: through the API."""
-        self.exchange = exchange
-        self.horizon = Horizon()
-        self.making = Making(actor, self.horizon.seen, max_value_bytes)
+        super().__init__(exchange, actor, max_value_bytes)
         self._direct = direct
 
     # What writes.
@@ -139,7 +129,6 @@ class Asking:
                 if left <= WAIT_S_MAX:
                     raise
                 continue
-            self._note_position(reply)
             return self.exchange.read(Receipt, self.exchange.json(reply))
 
     def _posted(self, made: list[ev.Event]) -> Call[list[Receipt]]:
@@ -152,7 +141,7 @@ class Asking:
             group = [event for event in made if event.space == space]
             named = any(map(names_known, group))
             reply = yield from self.exchange.ask(
-                Request("POST", f"{of_space(space)}/events", self._needed(space) if named else (), _body(group))
+                Request("POST", f"{of_space(space)}/events", self._needed(space) if named else (), body(group))
             )
             found = self.exchange.json(reply)
             one = self.exchange.read(Receipt, found) if len(group) == 1 else None
@@ -188,7 +177,7 @@ class Asking:
                     raise error
 
     def _problems(self, space: str, group: list[ev.Event]) -> Call[list[SlotlogError | None]]:
-        request = Request("POST", f"{of_space(space)}/events/check", self._needed(space), _body(group))
+        request = Request("POST", f"{of_space(space)}/events/check", self._needed(space), body(group))
         reply = yield from self.exchange.ask(request)
         problems = self.exchange.json(reply).get("problems")
         if not isinstance(problems, list) or len(problems) != len(group):
@@ -279,10 +268,10 @@ class Asking:
     def reached(self, space: str) -> Call[Position]:
         request = Request("GET", f"{of_space(space)}/resolve", self._needed(space))
         reply = yield from self.exchange.ask(request)
-        found = self._note_position(reply)
-        if found is None:
-            raise self.exchange.foreign("no Slotlog-Position")
-        return found
+        try:
+            return position_of(reply.headers.get("slotlog-position", ""))
+        except InvalidView as error:
+            raise self.exchange.foreign("no Slotlog-Position") from error
 
     def quarantined(self) -> Call[list[Quarantined]]:
         yield from self._catch_up()
@@ -304,75 +293,6 @@ class Asking:
     verify = on_the_log(Memory.verify)
     vouched = on_the_log(Memory.vouched)
     flaws = on_the_log(Memory.flaws)
-
-    def _all(self, cls: type[T], space: str | None, path: str, *views: View) -> Call[list[T]]:
-        """Every item of a paged list."""
-        page = yield from self._page(cls, space, path, views, (limit(PAGE_ITEMS_MAX),))
-        items = page.items
-        while page.more is not None:
-            page = yield from page.more()
-            items += page.items
-        return items
-
-    def _page(
-        self, cls: type[T], space: str | None, path: str, views: tuple[View, ...], params: Params, cursor: Params = ()
-    ) -> Call[Page[T]]:
-        """One page of a list; all pages of a list are as of one moment."""
-        if space is None:
-            found = self.exchange.json((yield from self.exchange.ask(Request("GET", path, (*params, *cursor)))))
-        elif views:
-            found = yield from self._seen(space, path, *views, params=(*params, *cursor))
-        else:
-            found = yield from self._found(space, path, (*params, *cursor))
-        items: list[T] = self.exchange.read(list[cls], found, "items")  # type: ignore[valid-type]
-        following = found.get("next")
-        if following is None:
-            return Page(items, None)
-        return Page(items, lambda: self._page(cls, space, path, views, params, (("cursor", str(following)),)))
-
-    def _seen(self, space: str, path: str, *views: View, params: Params = ()) -> Call[dict[str, Any]]:
-        """The answer about `space` through one view, or through two."""
-        prefixes = ("",) if len(views) == 1 else ("a.", "b.")
-        asked = tuple(one for view, prefix in zip(views, prefixes, strict=True) for one in of_view(view, prefix))
-        needed = self._needed(space, *views)
-        reply = yield from self.exchange.ask(Request("GET", path, (*asked, *params, *needed)))
-        self._note_position(reply)
-        self.horizon.showed(space, reply.headers.get("slotlog-seen"))
-        found: dict[str, Any] = self.exchange.json(reply)
-        return found
-
-    def _found(self, space: str, path: str, params: Params = ()) -> Call[dict[str, Any]]:
-        """An answer about `space` in which no View plays a part."""
-        reply = yield from self.exchange.ask(Request("GET", path, (*params, *self._needed(space))))
-        self._note_position(reply)
-        found: dict[str, Any] = self.exchange.json(reply)
-        return found
-
-    def _catch_up(self) -> Call[None]:
-        """All that was written here is folded, wherever it is, before something is asked of every partition."""
-        for space, position in self.horizon.unread():
-            params = (("min_offset", str(position)), timeout(self.exchange.timeout_s))
-            self._note_position((yield from self.exchange.ask(Request("GET", f"{of_space(space)}/resolve", params))))
-
-    def _needed(self, space: str, *views: View) -> Params:
-        needed = self.horizon.needed(space, *views)
-        return () if needed is None else (("min_offset", str(needed)), timeout(self.exchange.timeout_s))
-
-    def _note_position(self, reply: Reply) -> Position | None:
-        text = reply.headers.get("slotlog-position")
-        if text is None:
-            return None
-        try:
-            found = position_of(text)
-        except InvalidView as error:
-            raise self.exchange.foreign(str(error)) from error
-        self.horizon.tables_at(found)
-        return found
-
-
-def _body(group: list[ev.Event]) -> bytes:
-    forms = [to_json(event) for event in group]
-    return msgspec.json.encode(forms[0] if len(forms) == 1 else forms)
 
 
 def _names(event: ev.Event, made: list[ev.Event]) -> bool:

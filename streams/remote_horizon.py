@@ -20,7 +20,6 @@ class Horizon:
         """As `Making` wants it; the offset plays no part here."""
         self._written: dict[str, Position] = {}
         self._newest: dict[int, tuple[str, Position]] = {}
-        self._reached: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def forked(self) -> None:
@@ -55,20 +54,11 @@ class Horizon:
         """An answer about `space` was as of this event; None: as of none."""
         self.seen[space] = (-1, None) if event_id is None else (0, parse_id(event_id))
 
-    def tables_at(self, reached: Position) -> None:
-        """The tables of a partition have folded so much."""
+    def written(self) -> list[tuple[str, Position]]:
+        """For each partition that was written to, a space of it, and the last position. It must be asked for each time:
+        the partition may have moved to a worker that is not there yet."""
         with self._lock:
-            self._reached[reached.partition] = max(reached.offset, self._reached.get(reached.partition, -1))
-
-    def unread(self) -> list[tuple[str, Position]]:
-        """For each partition that is not known to have folded all that was written here, a space of it, and up to
-        where."""
-        with self._lock:
-            return [
-                (space, position)
-                for partition, (space, position) in sorted(self._newest.items())
-                if self._reached.get(partition, -1) < position.offset
-            ]
+            return [newest for _, newest in sorted(self._newest.items())]
 
 
 def position_of(text: str) -> Position:

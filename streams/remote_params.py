@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from schemas.checks import check_name, check_space
 from schemas.errors import InvalidInput, InvalidView
 from schemas.times import micros, rfc3339
+from streams.branching import MAIN
 from streams.memory import Point
 from streams.view import View, refuse_unanswerable
 from streams.wire import WAIT_S_MAX
@@ -53,6 +54,12 @@ def of_view(view: View, prefix: str) -> Iterator[tuple[str, str]]:
         raise InvalidView(f"as_of must be an offset, a Position or an aware datetime, not {as_of!r}")
     if valid_at is not None:
         yield f"{prefix}valid_at", rfc3339(micros(valid_at, "valid_at"))
+    if view.branch != MAIN:
+        yield f"{prefix}branch", view.branch
+    if view.at_sha is not None:
+        yield f"{prefix}at_sha", view.at_sha
+    for sha in view.also_at:
+        yield f"{prefix}also_at", sha
     if view.trust != "candidate":
         yield f"{prefix}trust", view.trust
     for actor in view.without_actors:

@@ -51,6 +51,11 @@ class View(msgspec.Struct, frozen=True):
     also_at: Sequence[str] = ()
 
 
+class Fixed(View, frozen=True):
+    """A View that was resolved a moment ago. It is answered whatever the log has let go of since, as its events are
+    folded; any other view as of an offset before the log's start is refused: a rebuild could not answer it again."""
+
+
 AncestrySource = Literal["log", "clone"]
 
 
@@ -80,6 +85,11 @@ class ResolvedView(msgspec.Struct, frozen=True):
             trust=self.trust,
             without_actors=self.without_actors,
         )
+
+    def fixed(self) -> Fixed:
+        """`view()`, for whoever resolved it a moment ago and is still answering."""
+        asked = self.view()
+        return Fixed(**{name: getattr(asked, name) for name in View.__struct_fields__})
 
     @property
     def shas(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from http_server import serving
 from quick_folder import quick_folder
 
 from projectors.surfaces.api import Limits, install
+from schemas import events as ev
 from streams.local import LocalMemory
 from streams.memory import Memory
 from streams.metrics import Metrics
@@ -95,6 +96,10 @@ def filled() -> Iterator[Memory]:
         yield opened
 
 
+FIRST_SHA, LATER_SHA = "a" * 40, "b" * 40
+AT_COMMIT = "2026-01-01T00:00:00Z"
+
+
 def fill(memory: Memory) -> None:
     """Something of every kind that an answer may hold."""
     then = datetime(2026, 1, 1, tzinfo=UTC)
@@ -119,5 +124,31 @@ def fill(memory: Memory) -> None:
     memory.append([{"type": "SessionStarted", "space": SPACE, "session": "run-3", "agent": "planner"}])
     memory.distrust(SPACE, "agent:b", reason="poisoned")
     memory.remember(SPACE, "a/b %?", "..", "odd names")
+    _fill_branches(memory)
     for name in ("acme/ops", "acme/sales"):
         memory.remember(name, ALICE, "employer", "Acme")
+
+
+def _fill_branches(memory: Memory) -> None:
+    """Branches, one of them deleted, a merge that conflicts, and commits."""
+    memory.append(
+        {
+            "type": "CommitSeen",
+            "space": SPACE,
+            "repo": "app",
+            "sha": sha,
+            "parents": list(parents),
+            "committed_at": AT_COMMIT,
+        }
+        for sha, parents in ((FIRST_SHA, ()), (LATER_SHA, (FIRST_SHA,)))
+    )
+    memory.remember(SPACE, "app", "port", 80, code=ev.Code(repo="app", sha=FIRST_SHA))
+    memory.remember(SPACE, "app", "port", 81, code=ev.Code(repo="app", sha=LATER_SHA))
+    for name in ("draft", "gone"):
+        memory.fork(SPACE, name)
+    kept = memory.remember(SPACE, ALICE, "plan", "stay", branch="draft")
+    memory.remember(SPACE, ALICE, "mood", "good", branch="draft")
+    memory.rollback(SPACE, "draft", kept.event_id, reason="wrong")
+    memory.merge(SPACE, "draft", into="gone")
+    memory.delete_branch(SPACE, "gone")
+    memory.remember(SPACE, ALICE, "plan", "leave")

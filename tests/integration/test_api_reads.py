@@ -6,16 +6,19 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import quote
 
 import msgspec
 import pytest
-from api_client import ALICE, AT, SPACE, api, ask, filled, pages
+from api_client import ALICE, AT, FIRST_SHA, LATER_SHA, SPACE, api, ask, filled, pages
 
 from projectors.surfaces.api import Limits
-from schemas.times import instant, micros, rfc3339
+from schemas.times import micros, rfc3339
 from streams import Memory, Position, View
-from streams.wire import plain
+from streams.local import LocalMemory
+from streams.view import ResolvedView
+from streams.wire import plain, typed
 
 FACT = f"{AT}/facts/{ALICE}/employer"
 
@@ -41,15 +44,7 @@ def own(tmp_path: Path) -> Iterator[Memory]:
 
 def view_of(found: Any) -> View:
     """The View that an answer says it is of."""
-    resolved = found["view"]
-    at = instant(micros(_time(resolved["valid_at"])))
-    return View(Position(**resolved["as_of"]), at, trust=resolved["trust"], without_actors=resolved["without_actors"])
-
-
-def _time(text: str) -> Any:
-    from datetime import datetime
-
-    return datetime.fromisoformat(text)
+    return typed(ResolvedView, found["view"]).view()
 
 
 def json_of(found: Any) -> Any:
@@ -71,8 +66,20 @@ ANSWERS: tuple[tuple[str, str, Callable[[Memory, View], Any]], ...] = (
     ("schema", "items", lambda memory, view: memory.schema(SPACE, view)),
     ("policy", "items", lambda memory, view: memory.policy_in_force(SPACE, view)),
     ("declarations", "items", lambda memory, view: memory.declarations(SPACE, view)),
+    ("facts", "items", lambda memory, view: memory.ls(SPACE, view=view)),
+    ("facts?prefix=a", "items", lambda memory, view: memory.ls(SPACE, "a", view)),
+    ("facts/app/port/explain", "explanation", lambda memory, view: memory.explain(SPACE, "app", "port", view)),
 )
-VIEWS = ("", "as_of=3", "as_of=0:9&valid_at=2026-02-01T00:00:00Z", "trust=verified", "without_actor=agent:a&as_of=8")
+VIEWS = (
+    "",
+    "as_of=3",
+    "as_of=0:9&valid_at=2026-02-01T00:00:00Z",
+    "trust=verified",
+    "without_actor=agent:a&as_of=8",
+    "branch=draft",
+    f"at_sha={FIRST_SHA}",
+    f"branch=draft&at_sha={FIRST_SHA}&also_at={LATER_SHA}&also_at={'c' * 40}",
+)
 
 
 @pytest.mark.parametrize("parameters", VIEWS)
@@ -103,6 +110,77 @@ def test_answers_without_a_view(url: str, memory: Memory) -> None:
     assert ask(url, "/v1/spaces").json["items"] == json_of(memory.info().spaces)
     assert ask(url, "/v1/quarantine").json == {"items": [], "next": None}
     assert "slotlog-seen" not in ask(url, f"{AT}/sessions").headers
+
+
+def test_branches_and_commits_without_a_view(url: str, memory: Memory) -> None:
+    for path, found in (
+        ("branches", memory.branches(SPACE)),
+        ("branches?deleted=true", memory.branches(SPACE, deleted=True)),
+        ("branches?deleted=false", memory.branches(SPACE)),
+        ("branches/draft/log", memory.branch_log(SPACE, "draft")),
+        ("entities", memory.ls(SPACE)),
+        ("entities?prefix=a/", memory.ls(SPACE, "a")),
+        ("commits", list(memory.commits(SPACE))),
+        (f"commits?sha={LATER_SHA}", list(memory.commits(SPACE, [LATER_SHA]))),
+        ("pins", [{"sha": sha, "claims": claims} for sha, claims in memory.pinned(SPACE).items()]),
+    ):
+        assert ask(url, f"{AT}/{path}").json["items"] == json_of(found) != [], path
+    assert ask(url, f"{AT}/branches/none/log").status == 404
+    assert ask(url, f"{AT}/branches?deleted=yes").status == 400
+
+
+def test_a_list_goes_on_where_somebody_else_has_got_to(own: Memory) -> None:
+    """The next page is not given by tables that are behind those of the page before, nor does it skip what moved."""
+    with api(own) as url:
+        for name in ("one", "two", "three"):
+            own.fork(SPACE, name)
+        first = ask(url, f"{AT}/branches?limit=2").json
+        own.delete_branch(SPACE, "one")
+        rest = ask(url, f"{AT}/branches?cursor={quote(first['next'])}").json
+        assert [one["name"] for page in (first, rest) for one in page["items"]] == ["main", "one", "two", "three"]
+        with patch.object(LocalMemory, "reached", return_value=Position(0, 0)):
+            behind = ask(url, f"{AT}/branches?timeout=0&cursor={quote(first['next'])}")
+        assert (behind.status, behind.json["reached"]) == (504, "0:0")
+
+
+def test_a_merge_is_planned(url: str, memory: Memory) -> None:
+    path = f"{AT}/branches/draft/merge"
+    found = ask(url, f"{path}?actor=agent:m&session=s")
+    assert found.status == 200, found.body
+    planned = memory.merge_plan(SPACE, "draft", actor="agent:m", session="s")
+    assert _without_view(found.json["conflicts"]) == _without_view(json_of(planned.conflicts)) != []
+    assert found.json["events"] == []
+    settled = ask(url, f"{path}?take=theirs&actor=agent:m&session=s&into=main").json
+    events = memory.merge_plan(SPACE, "draft", take="theirs").events
+    assert [one["type"] for one in settled["events"]] == [type(one).__name__ for one in events] != []
+    assert {(one["actor"], one["session"]) for one in settled["events"]} == {("agent:m", "s")}
+    only = quote('["app","port"]', safe="")
+    assert ask(url, f"{path}?only={only}").json["conflicts"] == []
+    for query in (
+        "take=mine",
+        "only=app",
+        "only=[]",
+        "only=%5B1,2%5D",
+        "into=draft",
+        "into=none",
+        "take=ours&take=ours",
+    ):
+        assert ask(url, f"{path}?{query}").status == 400, query
+    assert ask(url, path, "POST", {}).status == 405  # whoever merges appends the events of a plan
+
+
+def test_a_preview_is_that_of_memory(url: str, memory: Memory) -> None:
+    before = memory.reached(SPACE)
+    fact = {"type": "FactAsserted", "entity": ALICE, "slot": "employer", "value": "Initech"}
+    found = ask(url, f"{AT}/events/preview", "POST", [fact, {**fact, "branch": "draft"}])
+    assert found.status == 200, found.body
+    assert [(one["slot"], one["after"]["value"]) for one in found.json["items"]] == [("employer", "Initech")]
+    on_draft = ask(url, f"{AT}/events/preview?branch=draft", "POST", {**fact, "branch": "draft"})
+    assert [one["after"]["value"] for one in on_draft.json["items"]] == ["Initech"]
+    assert "slotlog-seen" in found.headers
+    wrong = ask(url, f"{AT}/events/preview", "POST", [fact, {**fact, "branch": "none"}])
+    assert (wrong.status, wrong.json["field"], wrong.json["event"]) == (400, "branch", 1)
+    assert memory.reached(SPACE) == before
 
 
 def test_a_difference_is_that_of_memory(url: str, memory: Memory) -> None:
@@ -148,6 +226,17 @@ def test_a_space_with_nothing(url: str, memory: Memory) -> None:
         "policy",
         "declarations",
         "sessions",
+        "facts?prefix=",
+        "facts?prefix=a&branch=draft",
+        "entities",
+        "entities?prefix=a",
+        "branches",
+        "branches?deleted=true",
+        "branches/draft/log",
+        "branches/gone/log",
+        "commits",
+        f"commits?sha={FIRST_SHA}&sha={LATER_SHA}",
+        "pins",
     ],
 )
 def test_pages_are_the_whole_answer(url: str, path: str, limit: int) -> None:

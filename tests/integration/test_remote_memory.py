@@ -17,8 +17,10 @@ import pytest
 from http_server import serving
 from kafka_broker import Broker
 
-from schemas.errors import InvalidEvent, InvalidInput, NotFound, SlotlogError, StoreClosed
+from schemas import events as ev
+from schemas.errors import InvalidEvent, InvalidInput, MergeConflict, NotFound, SlotlogError, StoreClosed
 from streams import Belief, Memory, Position, View
+from streams.compare import believed
 from streams.local import LocalMemory
 from streams.metrics import Metrics
 from streams.remote import AsyncMemory, RemoteMemory
@@ -27,6 +29,7 @@ from streams.status import Alone
 SPACE = "acme/support"
 ALICE = "user:alice"
 NOW = View()
+SHAS = ("a" * 40, "b" * 40, "c" * 40)
 ODD = ("..", ".", "a/b", "%2F", "a?b#c", "a b+c", "é", "ＡＣＭＥ", "\u2028", "&=;", "\\", "x" * 512)
 
 
@@ -104,6 +107,31 @@ def told(memory: Memory) -> None:
     for name in ODD:
         memory.remember(SPACE, name, name, name, valid_from=day(0), event_id=next(ids))
     memory.remember("acme/other%2F..", ALICE, "employer", "Umbrella", valid_from=day(0), event_id=next(ids))
+    branched(memory, ids)
+
+
+def branched(memory: Memory, ids: Iterator[UUID]) -> None:
+    """Branches, merges, a rollback, and facts at commits of the code."""
+    memory.append(
+        {
+            "type": "CommitSeen", "space": SPACE, "repo": "app", "sha": sha, "parents": list(parents),
+            "committed_at": "2026-01-01T00:00:00Z", "event_id": str(next(ids)),
+        }
+        for sha, parents in ((SHAS[0], ()), (SHAS[1], (SHAS[0],)), (SHAS[2], (SHAS[0],)))
+    )  # fmt: skip
+    for number, sha in enumerate((*SHAS, "d" * 40)):
+        code = ev.Code(repo="app", sha=sha)
+        memory.remember(SPACE, "app/api", "port", number, valid_from=day(0), code=code, event_id=next(ids))
+    for name in ("draft", "a/b %?", "gone"):
+        memory.fork(SPACE, name, event_id=next(ids))
+    kept = next(ids)
+    memory.remember(SPACE, ALICE, "office", "Hooli", valid_from=day(20), branch="draft", event_id=kept)
+    memory.remember(SPACE, ALICE, "mood", "good", valid_from=day(0), branch="draft", event_id=next(ids))
+    memory.rollback(SPACE, "draft", kept, reason="wrong", event_id=next(ids))
+    memory.append([{"type": "BranchMerged", "space": SPACE, "branch": "a/b %?", "from_branch": "draft",
+                    "event_id": str(next(ids))}])  # fmt: skip
+    memory.delete_branch(SPACE, "gone", event_id=next(ids))
+    memory.remember(SPACE, ALICE, "office", "Initech", valid_from=day(21), event_id=next(ids))
 
 
 VIEWS = (
@@ -112,6 +140,9 @@ VIEWS = (
     View(as_of=Position(0, 20), valid_at=day(2), trust="verified"),
     View(valid_at=day(7) + timedelta(microseconds=1), without_actors=("agent:planner", "agent:bad & co")),
     View(as_of=-1, valid_at=day(7)),
+    View(valid_at=day(400), branch="a/b %?"),
+    View(valid_at=day(400), at_sha=SHAS[1]),
+    View(valid_at=day(400), at_sha=SHAS[1], also_at=(SHAS[2], "e" * 40)),
 )
 THROUGH: dict[str, Callable[[Any, View], Any]] = {
     "get": lambda memory, view: memory.get(SPACE, ALICE, "employer", view),
@@ -129,6 +160,9 @@ THROUGH: dict[str, Callable[[Any, View], Any]] = {
     "timeline": lambda memory, view: memory.timeline(SPACE, view=view),
     "timeline of a slot": lambda memory, view: memory.timeline(SPACE, ALICE, "tag", view),
     "resolve": lambda memory, view: memory.resolve(SPACE, view),
+    "get at a commit": lambda memory, view: memory.get(SPACE, "app/api", "port", view),
+    "ls": lambda memory, view: memory.ls(SPACE, view=view),
+    "ls below": lambda memory, view: memory.ls(SPACE, "app/", view),
 }
 OTHERWISE: dict[str, Callable[[Any], Any]] = {
     "event": lambda memory: memory.event(SPACE, numbered_id(2)),
@@ -138,6 +172,19 @@ OTHERWISE: dict[str, Callable[[Any], Any]] = {
     "replay from a time": lambda memory: memory.replay(SPACE, start=day(0), end=day(1)),
     "sessions": lambda memory: memory.sessions(SPACE),
     "sessions of nothing": lambda memory: memory.sessions("acme/nothing"),
+    "branches": lambda memory: memory.branches(SPACE),
+    "branches of nothing": lambda memory: memory.branches("acme/nothing"),
+    "deleted branches": lambda memory: memory.branches(SPACE, deleted=True),
+    "branch log": lambda memory: memory.branch_log(SPACE, "draft"),
+    "odd branch log": lambda memory: memory.branch_log(SPACE, "a/b %?"),
+    "main's log": lambda memory: memory.branch_log(SPACE, "main"),
+    "ls of all": lambda memory: memory.ls(SPACE),
+    "ls of all below": lambda memory: memory.ls(SPACE, "a"),
+    "commits": lambda memory: memory.commits(SPACE),
+    "some commits": lambda memory: memory.commits(SPACE, [SHAS[2], SHAS[0], SHAS[2], "f" * 40]),
+    "no commits": lambda memory: memory.commits(SPACE, []),
+    "pinned": lambda memory: memory.pinned(SPACE),
+    "nothing to merge": lambda memory: memory.merge_plan(SPACE, "draft", into="a/b %?"),
     "reached": lambda memory: memory.reached(SPACE),
     "quarantined": lambda memory: memory.quarantined(),
     "digest": lambda memory: memory.digest(),
@@ -150,6 +197,12 @@ BATTERY = OTHERWISE | {
     for name, ask in THROUGH.items()
     for number, view in enumerate(VIEWS)
 }
+
+
+def memory_events() -> list[dict[str, Any]]:
+    return [{"type": "FactAsserted", "space": SPACE, "entity": ALICE, "slot": "office", "value": "Pied Piper"}]
+
+
 WRONG: dict[str, Callable[[Any], Any]] = {
     "past the end": lambda memory: memory.get(SPACE, ALICE, "employer", View(as_of=10_000)),
     "another partition": lambda memory: memory.get(SPACE, ALICE, "employer", View(as_of=Position(7, 0))),
@@ -174,6 +227,19 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "over before it holds": lambda memory: memory.forget(SPACE, event_id=numbered_id(1)),
     "no branch": lambda memory: memory.remember(SPACE, ALICE, "note", 1, branch="b"),
     "no effect": lambda memory: memory.append([{"type": "BranchDeleted", "space": SPACE}]),
+    "branch log of none": lambda memory: memory.branch_log(SPACE, "none"),
+    "fork of none": lambda memory: memory.fork(SPACE, "new", parent="none"),
+    "fork twice": lambda memory: memory.fork(SPACE, "draft"),
+    "merge of none": lambda memory: memory.merge_plan(SPACE, "none"),
+    "merge of a deleted one": lambda memory: memory.merge(SPACE, "gone"),
+    "merge with itself": lambda memory: memory.merge(SPACE, "draft", into="draft"),
+    "merge with a conflict": lambda memory: memory.merge(SPACE, "draft"),
+    "no side": lambda memory: memory.merge(SPACE, "draft", take="mine"),  # type: ignore[arg-type]
+    "rollback to none": lambda memory: memory.rollback(SPACE, "draft", numbered_id(999)),
+    "preview elsewhere": lambda memory: memory.preview("acme/other", memory_events()),
+    "preview of none": lambda memory: memory.preview(SPACE, [{**memory_events()[0], "branch": "none"}]),
+    "view of a deleted one": lambda memory: memory.get(SPACE, ALICE, "employer", View(branch="gone")),
+    "also_at alone": lambda memory: memory.get(SPACE, ALICE, "employer", View(also_at=SHAS)),
     "no type": lambda memory: memory.append([{"space": SPACE}]),
     "no event": lambda memory: memory.append([7]),
 }
@@ -189,7 +255,11 @@ async def awaited(found: Any) -> Any:
 
 def test_every_answer_is_the_same_through_the_api(local: Memory, url: str) -> None:
     told(local)
-    with patch("streams.remote_calls.PAGE_ITEMS_MAX", 2), patch("streams.remote_calls.PAGE_OF_TIMELINE", 7):
+    with (
+        patch("streams.remote_questions.PAGE_ITEMS_MAX", 2),
+        patch("streams.remote_branches.SHAS_AT_ONCE", 1),
+        patch("streams.remote_calls.PAGE_OF_TIMELINE", 7),
+    ):
         with Memory.open(url) as remote:
             for name, ask in BATTERY.items():
                 assert repr(answer(ask(remote))) == repr(answer(ask(local))), name
@@ -212,6 +282,47 @@ def test_every_refusal_is_the_same_through_the_api(local: Memory, remote: Memory
         assert (type(there.value), str(there.value), there.value.hint) == (
             type(here.value), str(here.value), here.value.hint,
         ), name  # fmt: skip
+
+
+def test_a_merge_is_the_same_through_the_api(tmp_path: Path, local: Memory, remote: Memory, url: str) -> None:
+    told(local)
+    with Memory.open(tmp_path / "other", actor="agent:planner") as other:
+        told(other)
+        for memory in (other, remote):
+            assert [one.slot for one in memory.merge_plan(SPACE, "draft").conflicts] == ["office"]
+            assert memory.merge(SPACE, "draft", only=[("app/api", "port")]).receipts == ()
+            merged = memory.merge(SPACE, "draft", take="theirs", session="s")
+            assert [one.status for one in merged.receipts] == ["applied"] * len(merged.plan.events)
+        assert merged.plan.events[0].actor == "agent:planner"
+        for kept in (lambda one: one.value, lambda one: one.valid_from, lambda one: one.trust):
+            found = [[kept(one) for one in memory.history(SPACE, ALICE, "office")] for memory in (local, other)]
+            assert found[0] == found[1]
+
+    async def again() -> None:
+        async with AsyncMemory.open(url, actor="agent:other") as memory:
+            assert (await memory.merge(SPACE, "draft")).receipts == ()
+            await memory.fork(SPACE, "other")
+            with_draft = await memory.merge(SPACE, "draft", into="other", take="ours")
+            assert [one.status for one in with_draft.receipts] == ["applied"] * len(with_draft.plan.events)
+            await memory.remember(SPACE, ALICE, "office", "Umbrella", branch="draft")
+            await memory.remember(SPACE, ALICE, "office", "Soylent")
+            with pytest.raises(MergeConflict) as conflict:
+                await memory.merge(SPACE, "draft")
+            assert conflict.value.slots == ((ALICE, "office"),)
+
+    asyncio.run(again())
+
+
+def test_a_preview_is_the_same_through_the_api(local: Memory, remote: Memory) -> None:
+    told(local)
+    for view in (LATER, View(branch="draft"), View(as_of=4)):
+        seen = [
+            [(one.entity, one.slot, one.kind, believed(one.before), believed(one.after)) for one in found]
+            for found in (memory.preview(SPACE, memory_events(), view) for memory in (local, remote))
+        ]
+        assert seen[0] == seen[1]
+        assert bool(seen[0]) is (view == LATER)
+    assert remote.preview(SPACE, []) == []
 
 
 def test_what_is_written_through_the_api_is_the_same_memory(tmp_path: Path, local: Memory, remote: Memory) -> None:

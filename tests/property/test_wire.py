@@ -16,7 +16,7 @@ from strategies import examples
 
 from schemas import events as ev
 from schemas.times import EARLIEST, LATEST, instant
-from streams import answers, compare, explain, inference, status, transfer
+from streams import answers, compare, explain, inference, merging, status, transfer, tree
 from streams.ports import Position
 from streams.view import ResolvedView
 from streams.wire import Unreadable, plain, typed
@@ -31,6 +31,12 @@ ANSWERS: list[Any] = [
     answers.Session,
     answers.Quarantined,
     answers.Receipt,
+    answers.Branch,
+    answers.BranchChange,
+    answers.Conflict,
+    answers.KnownCommit,
+    merging.MergePlan,
+    tree.Node,
     answers.Info,
     explain.Explanation,
     compare.Difference,

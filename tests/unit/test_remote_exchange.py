@@ -177,16 +177,11 @@ def test_reads_need_what_was_written_unless_they_are_of_before() -> None:
     assert horizon.needed("c", View()) is None
 
 
-def test_what_was_written_and_not_known_to_be_folded_is_waited_for_in_each_partition() -> None:
+def test_what_was_written_is_waited_for_in_each_partition() -> None:
     horizon = Horizon()
     horizon.wrote([receipt("a", 2, 7), receipt("b", 2, 9), receipt("c", 0, 3)])
-    assert horizon.unread() == [("c", Position(0, 3)), ("b", Position(2, 9))]
-    horizon.tables_at(Position(2, 8))
-    assert len(horizon.unread()) == 2
-    horizon.tables_at(Position(2, 9))
-    horizon.tables_at(Position(2, 4))
-    horizon.tables_at(Position(1, 99))
-    assert horizon.unread() == [("c", Position(0, 3))]
+    for _ in range(2):  # each time: the partition may have moved to a worker that is not there yet
+        assert horizon.written() == [("c", Position(0, 3)), ("b", Position(2, 9))]
 
 
 @pytest.mark.parametrize("text", ["", "7", "1:", ":7", "x:7", "1:2:3"])

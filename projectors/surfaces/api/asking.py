@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from schemas import events as ev
-from schemas.errors import InvalidView, NotFound, NotReached
+from schemas.errors import InvalidView, NotFound, NotReached, UndecodableEvent
 from schemas.jsonform import id_text, parse_id
 from streams import clock
 from streams.answers import Answer, Receipt, Recorded, beliefs_of
@@ -123,7 +123,7 @@ class Asked:
             if beliefs := beliefs_of(answer):
                 return Seen(self.memory._at(space), beliefs[0].view, self._newest(space)), answer
         seen = self.seen(space, view)
-        return seen, self.memory.get(space, entity, slot, seen.view.view())
+        return seen, self.memory.get(space, entity, slot, seen.view.fixed())
 
     def _newest(self, space: str) -> bytes | None:
         """Id of the newest event of the last answer about the space; its lock is held since that answer."""
@@ -160,12 +160,29 @@ class Asked:
         with self.memory._locked(space):
             reads = self.memory._fresh(space)
             there = reads.id_at(space, position.offset)
-            known = reads.find(space, wanted)
             refused = reads.quarantined_at(position.offset)
-        is_it = there == wanted if there is not None else known is not None or refused is not None
+            is_known = reads.find(space, wanted) is not None
+        if there is not None:
+            is_it = there == wanted
+        elif refused is not None:
+            is_it = (refused.space, refused.event_id) == (space, wanted)
+        else:
+            is_it = is_known and self._is_logged(space, wanted, position)
         if not is_it:
             raise NotFound(f"event {id_text(wanted)} of space {space!r} is not at {position}")
         return found
+
+    def _is_logged(self, space: str, event_id: bytes, position: Position) -> bool:
+        """Whether the log has the event just there: as a duplicate, of which no table tells."""
+        records = (one for batch in self.memory._log.read(*position, position.offset + 1) for one in batch.records)
+        found = next(records, None)
+        if found is None or found.value is None:
+            return False
+        try:
+            event = self.memory._codec.decode(found.value)
+        except UndecodableEvent:
+            return False
+        return (event.space, event.event_id) == (space, event_id)
 
     @contextmanager
     def covered(self) -> Iterator[list[int]]:

@@ -6,18 +6,19 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 from aiohttp import web
 
 from projectors.surfaces.api.calls import EVENT_STREAM, Call, encoded
-from projectors.surfaces.api.params import place
+from projectors.surfaces.api.params import place, view_in
 from projectors.surfaces.api.streaming import stream_of, streamed
-from schemas.errors import NotServing, StoreClosed
+from schemas import events as ev
+from schemas.errors import InvalidView, NotServing, StoreClosed
 from streams import clock
-from streams.answers import Recorded, beliefs_of
-from streams.compare import Difference, believed
+from streams.answers import Answer, Recorded, beliefs_of
+from streams.compare import believed
 from streams.fold import RULES
 from streams.ports import Position
-from streams.view import View
 from streams.wire import JSON_LINES, plain
 
 PIECE_BYTES = 128 * 1024
@@ -72,11 +73,11 @@ async def changes(call: Call) -> web.StreamResponse:
         memory, asked = call.api.memory, call.api.asked
         reached = memory.reached(call.space)
         call.at(reached)
-        if since is None:
-            return reached
-        found = Position(reached.partition, asked.offset(call.space, since, reached))
-        if found.offset <= reached.offset:
-            memory.resolve(call.space, View(as_of=found))  # or says why it can't be asked about
+        found = reached
+        if since is not None:
+            found = Position(reached.partition, asked.offset(call.space, since, reached))
+        as_of = min(found, reached)
+        memory.resolve(call.space, msgspec.structs.replace(view_in(call.given), as_of=as_of))  # or says why not
         return found
 
     place_now = await call.api.asked.ask(call.space, call.needed, call.timeout_s, begun)
@@ -94,6 +95,8 @@ async def _followed(call: Call, since: Position) -> AsyncGenerator[bytes, None]:
             looked = await call.api.asked.run(partial(_look, call, since))
         except (NotServing, StoreClosed):  # the client comes back with its place, and is sent to whom it is now
             return
+        except InvalidView:  # its branch was deleted: the client that comes back is told so
+            return
         since = looked.up_to
         if looked.messages:
             quiet_since = clock.monotonic_s()
@@ -103,6 +106,15 @@ async def _followed(call: Call, since: Position) -> AsyncGenerator[bytes, None]:
             yield _place(since)
         if looked.is_all:
             await call.api.fleet.changed(call.space, LOOK_S)
+
+
+class _Changed(NamedTuple):
+    """A slot that answers otherwise than before."""
+
+    entity: str
+    slot: str
+    before: Answer
+    after: Answer
 
 
 class _Looked(NamedTuple):
@@ -140,32 +152,29 @@ def _message(call: Call, recorded: Recorded) -> bytes:
     return f"id: {recorded.position.offset}\nevent: changed\ndata: ".encode() + encoded(plain(data)) + b"\n\n"
 
 
-def _differences(call: Call, recorded: Recorded) -> list[Difference]:
-    """Slots whose beliefs differ, at the event's append time, before it and with it."""
+def _differences(call: Call, recorded: Recorded) -> list[_Changed]:
+    """Slots whose beliefs differ, at the event's append time, before it and with it. None at the event that made the
+    branch: nothing was asked of it before."""
     memory, wanted = call.api.memory, (call.given.get("entity"), call.given.get("slot"))
     partition, offset = recorded.position
     before, after = (
-        View(
-            as_of=Position(partition, as_of),
-            valid_at=recorded.append_time,
-            branch=call.given.get("branch", "main"),
-            trust=call.given.get("trust", "candidate"),
-            without_actors=tuple(call.given.get("without_actor", ())),
-        )
+        msgspec.structs.replace(view_in(call.given), as_of=Position(partition, as_of), valid_at=recorded.append_time)
         for as_of in (offset - 1, offset)
     )
-    if type(recorded.event) not in RULES:
-        about = call.api.asked.slot_of(call.space, recorded.event)
-        slots = [] if about is None or not _is_wanted(wanted, *about) else [about]
-    elif wanted[0] is not None and wanted[1] is not None:
-        slots = [(wanted[0], wanted[1])]
-    else:
+    if isinstance(recorded.event, ev.BranchForked) and recorded.event.branch == before.branch:
+        return []
+    about = None if type(recorded.event) in RULES else call.api.asked.slot_of(call.space, recorded.event)
+    if about is None and None in wanted:
         every = memory.diff(call.space, before, after)
-        return [one for one in every if _is_wanted(wanted, one.entity, one.slot)]
-    found = [
-        Difference(*slot, memory.get(call.space, *slot, before), memory.get(call.space, *slot, after)) for slot in slots
+        found = [_Changed(one.entity, one.slot, one.before, one.after) for one in every]
+    else:
+        slot = about or (str(wanted[0]), str(wanted[1]))
+        if not _is_wanted(wanted, *slot):
+            return []
+        found = [_Changed(*slot, *(memory.get(call.space, *slot, view) for view in (before, after)))]
+    return [
+        one for one in found if _is_wanted(wanted, one.entity, one.slot) and believed(one.before) != believed(one.after)
     ]
-    return [one for one in found if believed(one.before) != believed(one.after)]
 
 
 def _is_wanted(wanted: tuple[str | None, str | None], entity: str, slot: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from projectors.surfaces.api.calls import POSITION_HEADER, SEEN_HEADER, Route
+from projectors.surfaces.api.calls import EVENT_STREAM, POSITION_HEADER, SEEN_HEADER, Route
 from projectors.surfaces.api.shapes import Schema, Shapes
 from streams.wire import JSON, JSON_LINES, PROBLEM, PROBLEM_TYPE
 
@@ -17,6 +17,7 @@ _NAMES = {
     "space": "The space, `/` written %2F.",
     "entity": "The entity.",
     "slot": "The slot.",
+    "branch": "The branch.",
     "event_id": "The event's id, a UUID.",
 }
 _PROBLEMS = {
@@ -50,7 +51,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(shapes.components.items())),
-            "responses": {str(int(status)): _problem_response(text) for status, text in _PROBLEMS.items()},
+            "responses": {str(int(status)): _problem_response(status) for status in _PROBLEMS},
         },
     }
 
@@ -59,7 +60,7 @@ def _operation(route: Route, shapes: Shapes) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": operation_id(route),
         "summary": route.text,
-        "parameters": [*_path_parameters(route), *_query_parameters(route)],
+        "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": {
             **{str(int(status)): _answer(route, status, shapes) for status in route.statuses},
             **{str(int(status)): {"$ref": f"#/components/responses/{int(status)}"} for status in _problems_of(route)},
@@ -107,6 +108,15 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     ]
 
 
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    if route.media != EVENT_STREAM:
+        return []
+    text = "The id of the last message that came: goes on after it, and wins over since."
+    return [
+        {"name": "Last-Event-ID", "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+    ]
+
+
 def _answer(route: Route, status: HTTPStatus, shapes: Shapes) -> dict[str, Any]:
     shape: Schema = {"type": "string"} if route.answer is None else shapes.of(route.answer)
     made: dict[str, Any] = {
@@ -115,12 +125,13 @@ def _answer(route: Route, status: HTTPStatus, shapes: Shapes) -> dict[str, Any]:
     }
     if route.scope == "owner":
         made["headers"] = {
-            POSITION_HEADER: {"description": "What the tables had reached, P:OFFSET.", "schema": {"type": "string"}},
-            SEEN_HEADER: {
+            POSITION_HEADER: {"description": "What the tables had reached, P:OFFSET.", "schema": {"type": "string"}}
+        }
+        if any(one.name.rpartition(".")[2] == "as_of" for one in route.parameters):
+            made["headers"][SEEN_HEADER] = {
                 "description": "Id of the newest event that counts in the answer's view.",
                 "schema": {"type": "string", "format": "uuid"},
-            },
-        }
+            }
     return made
 
 
@@ -137,8 +148,15 @@ def _problems_of(route: Route) -> list[HTTPStatus]:
     return sorted(found)
 
 
-def _problem_response(text: str) -> dict[str, Any]:
-    return {"description": text, "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+def _problem_response(status: HTTPStatus) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "description": _PROBLEMS[status],
+        "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        text = "Seconds after which to ask again."
+        made["headers"] = {"Retry-After": {"description": text, "schema": {"type": "integer"}}}
+    return made
 
 
 def _problem() -> Schema:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
+from aiohttp import web
 
 from projectors.surfaces.api import cursors
 from projectors.surfaces.api.calls import Call, encoded
 from projectors.surfaces.api.cursors import Cursor
 from projectors.surfaces.api.params import PAGE_ITEMS
 from schemas.errors import InvalidInput
-from streams.ports import Position
+from streams.ports import Position, place_of
 from streams.wire import plain
+
+_REACHED = "reached"
 
 
 class Page(NamedTuple):
@@ -66,7 +69,30 @@ def needed_by(call: Call, cursor: Cursor | None) -> int | Position | None:
     wanted = [] if call.needed is None else [call.needed]
     if cursor is not None:
         wanted += [view.as_of for view in cursor.views]
+        reached = place_of(cursor.names.get(_REACHED, ""))
+        wanted += [] if reached is None else [reached]
     return max(wanted, key=lambda place: place if isinstance(place, int) else place.offset, default=None)
+
+
+async def listed(
+    call: Call,
+    items: Callable[[Mapping[str, str]], Iterable[tuple[int | str, Any]]],
+    first: int | str = -1,
+    names: Mapping[str, str] | None = None,
+) -> web.Response:
+    """A list in which no View plays a part, page by page: a later page may tell of what came meanwhile. `items` come of
+    the names that narrow the list, each with where it stands, ascending, all of them after `first`."""
+    given = cursor_of(call, views=0, start=type(first))
+
+    def look() -> bytes:
+        reached = call.api.memory.reached(call.space)
+        call.at(reached)
+        cursor = given or Cursor(first, (), {**(names or {}), _REACHED: str(reached)})
+        rest = (one for one in items(cursor.names) if one[0] > cursor.start)  # type: ignore[operator]
+        page = page_of(call, rest, cursor)
+        return encoded({"items": page.items, "next": page.next})
+
+    return await call.ask(needed_by(call, given), look)
 
 
 def cursor_after(call: Call, start: str) -> str:

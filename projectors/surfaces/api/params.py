@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+import msgspec
+
 from schemas.checks import check_name, check_space
 from schemas.errors import InvalidInput, InvalidView
 from schemas.jsonform import parse_id
@@ -105,6 +107,7 @@ def view_in(found: Mapping[str, Any], prefix: str = "") -> View:
         valid_at=found.get(f"{prefix}valid_at"),
         branch=found.get(f"{prefix}branch", "main"),
         at_sha=found.get(f"{prefix}at_sha"),
+        also_at=tuple(found.get(f"{prefix}also_at", ())),
         trust=found.get(f"{prefix}trust", "candidate"),
         without_actors=tuple(found.get(f"{prefix}without_actor", ())),
     )
@@ -116,8 +119,9 @@ def view_parameters(prefix: str = "") -> tuple[Parameter, ...]:
     return (
         Parameter(f"{prefix}as_of", point, _POINT, "Only what was known at this offset, P:OFFSET or time."),
         Parameter(f"{prefix}valid_at", time, _TIME, "The instant asked about. Default: now, or as_of."),
-        Parameter(f"{prefix}branch", name, text, "The line of memory. Default: main."),
-        Parameter(f"{prefix}at_sha", name, text, "Only what was known at that commit of the code."),
+        Parameter(f"{prefix}branch", name, text, "The branch of memory. Default: main."),
+        Parameter(f"{prefix}at_sha", plain_text, _SHA, "Only what was known at that commit of the code; its full id."),
+        Parameter(f"{prefix}also_at", plain_text, _SHA, "A further commit, likewise; with at_sha.", many=True),
         Parameter(f"{prefix}trust", plain_text, _TRUST, "The least trust that counts. Default: candidate."),
         Parameter(f"{prefix}without_actor", name, text, "Leave out what this actor wrote.", many=True),
     )
@@ -182,6 +186,30 @@ def seconds(field: str, text: str) -> float:
     return found
 
 
+def side(field: str, text: str) -> str:
+    """Whose belief settles a conflict."""
+    if text not in ("ours", "theirs"):
+        raise InvalidInput(f"{field} {text[:100]!r} is no side", hint="ours or theirs")
+    return text
+
+
+def entity_slot(field: str, text: str) -> tuple[str, str]:
+    """An entity and a slot, as JSON."""
+    try:
+        entity, slot = msgspec.json.decode(text, type=tuple[str, str])
+    except (msgspec.DecodeError, ValueError) as error:
+        hint = 'as JSON: ["user:alice","employer"]'
+        raise InvalidInput(f"{field} {text[:100]!r} is no entity with a slot", hint=hint) from error
+    return name("entity", entity), name("slot", slot)
+
+
+def yes_or_no(field: str, text: str) -> bool:
+    """true or false."""
+    if text not in ("true", "false"):
+        raise InvalidInput(f"{field} {text[:100]!r} is neither true nor false")
+    return text == "true"
+
+
 def items(field: str, text: str) -> int:
     """How many items a page may have."""
     found = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -200,11 +228,19 @@ def _event_id(field: str, text: str) -> str:
     return text
 
 
-_CHECKED: dict[str, Callable[[str, str], str]] = {"space": _space, "entity": name, "slot": name, "event_id": _event_id}
+_CHECKED: dict[str, Callable[[str, str], str]] = {
+    "space": _space,
+    "entity": name,
+    "slot": name,
+    "branch": name,
+    "event_id": _event_id,
+}
 _TIME = {"type": "string", "format": "date-time"}
 _PLACE = {"type": "string", "pattern": "^([0-9]+:)?-?[0-9]+$"}
 _POINT = {"anyOf": [_PLACE, _TIME]}
 _TRUST = {"type": "string", "enum": ["candidate", "verified"]}
+_SHA = {"type": "string", "pattern": "^([0-9a-f]{40}|[0-9a-f]{64})$"}
+_SLOT_PAIR = {"type": "string", "pattern": r"^\[.*\]$", "examples": ['["user:alice","employer"]']}
 
 MIN_OFFSET = Parameter("min_offset", place, _PLACE, "Answer once the tables have folded this offset, or P:OFFSET.")
 TIMEOUT = Parameter(
@@ -243,3 +279,14 @@ WAIT = Parameter(
     {"type": "number", "minimum": 0, "maximum": WAIT_S_MAX, "default": 0},
     "The most seconds to wait for what becomes of the events.",
 )
+INTO = Parameter("into", name, {"type": "string", "default": "main"}, "The branch that is merged into.")
+TAKE = Parameter(
+    "take", side, {"type": "string", "enum": ["ours", "theirs"]}, "Settle conflicts with what this side believes."
+)
+ONLY = Parameter("only", entity_slot, _SLOT_PAIR, "Merge only this [entity, slot].", many=True)
+ACTOR = Parameter("actor", name, {"type": "string"}, "Who is to write the events of the plan.")
+WITH_DELETED = Parameter(
+    "deleted", yes_or_no, {"type": "boolean", "default": False}, "With the branches that were deleted."
+)
+PREFIX = Parameter("prefix", plain_text, {"type": "string"}, "Look below this name. Default: at the top.")
+SHA = Parameter("sha", plain_text, _SHA, "Only this commit.", many=True)

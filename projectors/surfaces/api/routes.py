@@ -4,33 +4,56 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from projectors.surfaces.api import following, reading, whole, writing
+from projectors.surfaces.api import branching, following, reading, whole, writing
 from projectors.surfaces.api.calls import EVENT_STREAM, Handler, Route, Scope
 from projectors.surfaces.api.params import (
+    ACTOR,
     CURSOR,
     END,
     ENTITY,
+    INTO,
     LIMIT,
     MIN_OFFSET,
+    ONLY,
     PAGING,
     POSITION,
+    PREFIX,
     SESSION,
+    SHA,
     SINCE,
     SLOT,
     START,
+    TAKE,
     TIMEOUT,
     WAIT,
     WAITING,
+    WITH_DELETED,
     Parameter,
     view_parameters,
 )
 from projectors.surfaces.api.problems import Problem
 from schemas import events as ev
-from streams.answers import Answer, Belief, Change, Info, Known, Quarantined, Receipt, Recorded, Session, SpaceInfo
+from streams.answers import (
+    Answer,
+    Belief,
+    Branch,
+    BranchChange,
+    Change,
+    Info,
+    Known,
+    KnownCommit,
+    Quarantined,
+    Receipt,
+    Recorded,
+    Session,
+    SpaceInfo,
+)
 from streams.compare import Difference
 from streams.explain import Explanation
 from streams.inference import SlotSchema
+from streams.merging import MergePlan
 from streams.status import WorkerStatus
+from streams.tree import Node
 from streams.view import ResolvedView
 from streams.wire import JSON, JSON_LINES
 
@@ -43,7 +66,7 @@ FOLLOWED = (
     ENTITY,
     SLOT,
     SINCE,
-    *(one for one in view_parameters() if one.name in ("branch", "trust", "without_actor")),
+    *(one for one in view_parameters() if one.name not in ("as_of", "valid_at")),
     *WAITING,
 )
 
@@ -88,6 +111,16 @@ ROUTES: tuple[Route, ...] = (
         "What would be refused: a problem or null for each event. Writes nothing.",
         WAITING,
         {"problems": list[Problem | None]},
+        body=True,
+    ),
+    Route(
+        "POST",
+        f"{SPACE}/events/preview",
+        writing.preview,
+        "owner",
+        "Slots whose answers would differ if these events were appended. Writes nothing.",
+        VIEW,
+        {"items": list[Difference]},
         body=True,
     ),
     _get(
@@ -153,6 +186,55 @@ ROUTES: tuple[Route, ...] = (
         reading.sessions,
         "Every session of the space.",
         _page(Session, views=0),
+        (*WAITING, *PAGING),
+    ),
+    _get(
+        f"{SPACE}/facts",
+        branching.facts,
+        "The tree of entities of which anything is believed, one step below a name.",
+        _page(Node),
+        (PREFIX, *VIEW_PAGED),
+    ),
+    _get(
+        f"{SPACE}/entities",
+        branching.entities,
+        "The tree of entities of which anything was ever said, one step below a name.",
+        _page(Node, views=0),
+        (PREFIX, *WAITING, *PAGING),
+    ),
+    _get(
+        f"{SPACE}/branches",
+        branching.branches,
+        "The branches of the space, main first, then as they were forked.",
+        _page(Branch, views=0),
+        (WITH_DELETED, *WAITING, *PAGING),
+    ),
+    _get(
+        f"{SPACE}/branches/{{branch}}/log",
+        branching.log,
+        "What made the branch, was merged into it, rolled it back and deleted it.",
+        _page(BranchChange, views=0),
+        (*WAITING, *PAGING),
+    ),
+    _get(
+        f"{SPACE}/branches/{{branch}}/merge",
+        branching.merge_plan,
+        "What merging the branch into another would meet and do. Writes nothing: to merge, append the plan's events.",
+        MergePlan,
+        (INTO, TAKE, ONLY, ACTOR, SESSION, *WAITING),
+    ),
+    _get(
+        f"{SPACE}/commits",
+        branching.commits,
+        "What the log tells of commits of the code, by id.",
+        _page(KnownCommit, views=0),
+        (SHA, *WAITING, *PAGING),
+    ),
+    _get(
+        f"{SPACE}/pins",
+        branching.pins,
+        "Every commit that facts and ends are pinned to, with their number.",
+        _page({"sha": str, "claims": int}, views=0),
         (*WAITING, *PAGING),
     ),
     _get(

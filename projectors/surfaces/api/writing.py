@@ -11,16 +11,18 @@ from aiohttp import web
 
 from projectors.surfaces.api.asking import Limits
 from projectors.surfaces.api.calls import Call, encoded
+from projectors.surfaces.api.params import view_in
 from projectors.surfaces.api.problems import Refused, RefusedEvent, problem
-from schemas.errors import InvalidEvent, InvalidInput, NotReached
+from schemas.errors import InvalidEvent, InvalidInput, SlotlogError
 from streams.answers import Receipt
+from streams.branching import MAIN
 from streams.door import NAMING
 from streams.memory import Memory
 from streams.ports import Position
 from streams.wire import JSON, JSON_LINES, plain
 
 DEPTH_MAX = 8
-_NAMING = {cls.__name__ for cls in NAMING}
+_NAMING = tuple(cls.__name__ for cls in NAMING)
 _FORMS = f"{JSON} (one event, or an array) or {JSON_LINES} (an event a line)"
 
 
@@ -33,7 +35,7 @@ class Given(NamedTuple):
     @property
     def name_earlier_ones(self) -> bool:
         """Whether the tables must be asked about any of them."""
-        return any(event.get("type") in _NAMING for event in self.events if isinstance(event.get("type"), str))
+        return any(event.get("type") in _NAMING or event.get("branch", MAIN) != MAIN for event in self.events)
 
 
 async def append(call: Call) -> web.StreamResponse:
@@ -71,6 +73,20 @@ async def check(call: Call) -> web.StreamResponse:
     return await call.ask(call.needed, look)
 
 
+async def preview(call: Call) -> web.StreamResponse:
+    given = await call.api.asked.run(partial(_given, call))
+
+    def look() -> bytes:
+        memory, view = call.api.memory, view_in(call.given)
+        call.saw(call.api.asked.seen(call.space, view))
+        try:
+            return encoded(plain({"items": memory.preview(call.space, given.events, view)}))
+        except InvalidEvent as error:
+            raise _numbered(memory, given, error) from error
+
+    return await call.ask(call.needed, look)
+
+
 async def receipt(call: Call) -> web.StreamResponse:
     position: Position = call.given["position"]
     asked, event_id = call.api.asked, call.names["event_id"]
@@ -88,7 +104,7 @@ async def _waited(call: Call, receipts: list[Receipt], wait_s: float) -> list[Re
     last = max(receipt.position for receipt in receipts)
     try:
         return await call.api.asked.ask(call.space, last, wait_s, lambda: [memory.wait(one) for one in receipts])
-    except NotReached:
+    except SlotlogError:  # they are safe on the log, and that is what was asked for first
         return receipts
 
 
@@ -96,12 +112,16 @@ def _append(memory: Memory, given: Given) -> list[Receipt]:
     try:
         return memory.append(given.events)
     except InvalidEvent as error:
-        if not given.several:
-            raise
+        raise _numbered(memory, given, error) from error
+
+
+def _numbered(memory: Memory, given: Given, error: InvalidEvent) -> InvalidEvent | RefusedEvent:
+    """The error with the number of the event that it is about, where there are several."""
+    if given.several:
         for number, found in enumerate(memory.check(given.events)):
             if found is not None:
-                raise RefusedEvent(found, number) from error
-        raise  # what it had missed has just come in
+                return RefusedEvent(found, number)
+    return error  # of one, or what it had missed has just come in
 
 
 def _given(call: Call) -> Given:
