@@ -51,3 +51,12 @@ def fact(value: Any, **fields: Any) -> dict[str, Any]:
 
 def lines(*events: Any) -> bytes:
     return b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in events)
+
+
+def forked(run: Run) -> None:
+    """Acme on both; then Globex and a city on idea, and Initech on main."""
+    run("remember", SPACE, ALICE, "employer", "Acme", "--valid-from", "2026-01-01T00:00:00Z")
+    run("branch", "create", SPACE, "idea")
+    run("remember", SPACE, ALICE, "employer", "Globex", "--branch", "idea", "--event-id", ID, "--session", "run-7")
+    run("remember", SPACE, ALICE, "city", "Bern", "--branch", "idea")
+    run("remember", SPACE, ALICE, "employer", "Initech", "--actor", "agent:crm")

@@ -185,8 +185,7 @@ def _show(settings: Settings, memory: Memory, space: str, search: _Search, found
         undecided = [search.at(offset) for offset in found.undecided]
         output.document({"found": event, "steps": found.probes, "undecided": undecided})
     else:
-        steps = "1 step" if found.probes == 1 else f"{found.probes:,} steps"
-        output.line(f"so since {search.at(found.first)}, found in {steps}")
+        output.line(f"so since {search.at(found.first)}, found in {output.counted(found.probes, 'step')}")
         for text in event_lines(event):
             output.line(f"  {text}")
     if found.undecided:

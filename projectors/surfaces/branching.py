@@ -43,6 +43,17 @@ def _branch_argument(name: str) -> Callable[..., Any]:
     return click.argument(name, callback=named("branch"))
 
 
+def _checked_slots(
+    _: click.Context, __: click.Parameter, slots: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    from schemas.checks import check_name
+
+    for entity, slot in slots:
+        check_name("entity", entity)
+        check_name("slot", slot)
+    return slots
+
+
 @click.group(short_help="Lines of memory: fork, merge, roll back.", invoke_without_command=True)
 @common
 @click.pass_context
@@ -127,9 +138,16 @@ def create(
 @space_argument
 @_branch_argument("source")
 @click.option("--into", callback=named("branch"), metavar="BRANCH", help="Default: the one in use.")
-@click.option("--ours", "take", flag_value="ours", help="Where slots conflict, keep what INTO believes.")
-@click.option("--theirs", "take", flag_value="theirs", help="Where slots conflict, take what SOURCE believes.")
-@click.option("--only", nargs=2, multiple=True, metavar="ENTITY SLOT", help="Merge only this slot. Repeatable.")
+@click.option("--ours", is_flag=True, help="Where slots conflict, keep what INTO believes.")
+@click.option("--theirs", is_flag=True, help="Where slots conflict, take what SOURCE believes.")
+@click.option(
+    "--only",
+    nargs=2,
+    multiple=True,
+    callback=_checked_slots,
+    metavar="ENTITY SLOT",
+    help="Merge only this slot. Repeatable.",
+)
 @click.option("--dry-run", is_flag=True, help="Only show what it would do.")
 @session_option
 @writing
@@ -139,7 +157,8 @@ def merge(
     space: str,
     source: str,
     into: str | None,
-    take: Literal["ours", "theirs"] | None,
+    ours: bool,
+    theirs: bool,
     only: tuple[tuple[str, str], ...],
     dry_run: bool,
     session: str | None,
@@ -160,6 +179,9 @@ def merge(
     from projectors.surfaces import output
     from streams.merging import Merged
 
+    if ours and theirs:
+        raise click.UsageError("--ours and --theirs settle conflicts in opposite ways: give one of them")
+    take: Literal["ours", "theirs"] | None = "ours" if ours else "theirs" if theirs else None
     into = into or settings.branch
     with settings.open(create=False) as memory:
         plan = memory.merge_plan(space, source, into=into, take=take, only=only or None, session=session)
@@ -167,20 +189,22 @@ def merge(
         if settings.json:
             output.document(Merged(plan, receipts))
         else:
-            _show_merge(plan, take)
+            _show_merge(plan, take, some=bool(only))
             if receipts:
                 what = f"merged {_word(source)} into {_word(into)}"
-                output.line(f"{what} with {_events(len(receipts))}, the first at {receipts[0].position}")
+                output.line(
+                    f"{what} with {output.counted(len(receipts), 'event')}, the first at {receipts[0].position}"
+                )
                 _tell_undo(memory, space, into, receipts[0].position)
             elif dry_run and plan.events:
-                output.line(f"nothing was written; it would be {_events(len(plan.events))}")
+                output.line(f"nothing was written; it would be {output.counted(len(plan.events), 'event')}")
     if plan.conflicts and take is None:
         if not settings.json:
             output.note("nothing was written: --ours or --theirs settles conflicts, --only merges other slots")
         raise click.exceptions.Exit(1)
 
 
-def _show_merge(plan: MergePlan, take: str | None) -> None:
+def _show_merge(plan: MergePlan, take: str | None, *, some: bool) -> None:
     from projectors.surfaces import output
     from projectors.surfaces.render_branches import conflict_lines
 
@@ -193,7 +217,8 @@ def _show_merge(plan: MergePlan, take: str | None) -> None:
     if plan.events:
         show_changes(plan.changes, f"on {output.word(plan.into)}", but=plan.events)
     elif not plan.conflicts:
-        output.line(f"nothing to merge: {output.word(plan.into)} shows all of it")
+        what = f"all that {output.word(plan.source)} says" + (" of these slots" if some else "")
+        output.line(f"nothing to merge: {output.word(plan.into)} shows {what}")
 
 
 @branch.command(short_help="Take back what a branch said.")
@@ -360,7 +385,3 @@ def _word(name: str) -> str:
     from projectors.surfaces.output import word
 
     return word(name)
-
-
-def _events(count: int) -> str:
-    return "1 event" if count == 1 else f"{count:,} events"

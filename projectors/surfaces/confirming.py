@@ -99,11 +99,11 @@ def shown_and_written(
 
 def show_changes(found: Sequence[Difference], where: str, *, but: Collection[Event]) -> None:
     """Each slot that would answer otherwise; the events `but` are about to be written, and not told one by one."""
-    from projectors.surfaces.output import line
+    from projectors.surfaces.output import counted, line
     from projectors.surfaces.render_why import difference_lines
 
-    slots = f"{len(found):,} slot{'' if len(found) == 1 else 's'}"
-    line(" ".join(["changes", slots if found else "no answer", where]).rstrip() + (":" if found else ""))
+    slots = counted(len(found), "slot") if found else "no answer"
+    line(f"changes {slots} {where}".rstrip() + (":" if found else ""))
     for one in found:
         for text in difference_lines(one, but=but):
             line(f"  {text}")

@@ -53,9 +53,10 @@ def sync(settings: Settings, space: str, path: str) -> None:
     if settings.json:
         output.document({"repo": repository.name, "head": repository.head(), **done._asdict()})
         return
-    output.line(f"{done.appended:,} commits recorded, {done.mapped:,} found again under another id")
+    output.line(f"{output.counted(done.appended, 'commit')} recorded, {done.mapped:,} found again under another id")
     if done.pending:
-        output.note(f"{done.pending:,} commits that facts are pinned to are not part of HEAD, nor is their change")
+        commits = output.counted(done.pending, "commit")
+        output.note(f"not part of HEAD, nor is their change: {commits} that facts are pinned to")
 
 
 @git.command("install-hooks", short_help="Let git record them by itself.")
@@ -123,7 +124,8 @@ def status(settings: Settings, space: str | None, path: str) -> None:
     else:
         output.line(f"{output.word(repository.name)} at {head or 'no commit yet'}")
         if space is not None:
-            output.line(f"HEAD is {'' if is_recorded else 'not '}recorded; facts are pinned to {len(pinned):,} commits")
+            commits = output.counted(len(pinned), "commit")
+            output.line(f"HEAD is {'' if is_recorded else 'not '}recorded; facts are pinned to {commits}")
         _table(hooks)
         if trouble is not None:
             output.problem(f"the last hook did not work: {trouble}")

@@ -94,6 +94,11 @@ def seconds(at: datetime | Micros) -> str:
     return rfc3339(micros(moment.replace(microsecond=0)))
 
 
+def counted(number: int, what: str) -> str:
+    """`1 event`, `2 events`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def width(given: int | None) -> int:
     """Columns to draw in."""
     if given is not None:

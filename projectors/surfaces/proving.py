@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from projectors.surfaces.params import Settings, common
-from projectors.surfaces.tending import counted
 
 _STORE_TROUBLE = 4
 _OUTCOME_CELLS = 7
@@ -37,7 +36,9 @@ def verify(settings: Settings) -> None:
         output.document(found)
     elif not found:
         records = sum(one.applied + one.duplicates + one.quarantined for one in partitions)
-        output.line(f"no difference: {counted(records, 'record')} in {counted(len(partitions), 'partition')}")
+        output.line(
+            f"no difference: {output.counted(records, 'record')} in {output.counted(len(partitions), 'partition')}"
+        )
         if vouched < offsets:
             output.note(
                 f"the last {offsets - vouched:,} were folded only now, so an earlier edit of them would not show"

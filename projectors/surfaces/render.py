@@ -7,7 +7,7 @@ from itertools import groupby
 
 import msgspec
 
-from projectors.surfaces.output import cells, cut, exact, printable, quoted, seconds, value, word
+from projectors.surfaces.output import cells, counted, cut, exact, printable, quoted, seconds, value, word
 from schemas import events as ev
 from schemas.jsonform import id_text, to_json
 from schemas.times import Micros, micros
@@ -67,8 +67,7 @@ def _rows_below(slots: Sequence[tuple[list[str], Belief | list[Belief]]], depth:
                 yield from (_slot_row(indent + word(name), belief) for belief in beliefs_of(answer))
         below = [one for one in listed if len(one[0]) > depth + 1]
         if below:
-            count = "1 slot" if len(below) == 1 else f"{len(below):,} slots"
-            yield (f"{indent}{word(name)}/", count, "", "", "")
+            yield (f"{indent}{word(name)}/", counted(len(below), "slot"), "", "", "")
             yield from _rows_below(below, depth + 1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from projectors.surfaces.output import cut, value, word
 from projectors.surfaces.render import held
-from streams import Answer, Belief
+from streams import Belief
 from streams.answers import Conflict, beliefs_of
 
 _VALUE_CELLS = 200
@@ -18,14 +18,11 @@ def conflict_lines(found: Conflict, source: str, into: str) -> Iterator[str]:
     sides = (("base", found.base), (f"ours, {word(into)}", found.ours), (f"theirs, {word(source)}", found.theirs))
     widest = max(len(name) for name, _ in sides)
     for name, answer in sides:
-        for number, text in enumerate(_answer_lines(answer)):
+        told = [text for belief in beliefs_of(answer) for text in _belief_lines(belief)] or ["nothing"]
+        for number, text in enumerate(told):
             yield f"  {'' if number else name:<{widest}}  {text}"
 
 
-def _answer_lines(answer: Answer) -> list[str]:
-    return [_belief_line(belief) for belief in beliefs_of(answer)] or ["nothing"]
-
-
-def _belief_line(belief: Belief) -> str:
-    said = f"by {word(belief.actor)}, {belief.trust}, event {belief.event_id} at {belief.position}"
-    return f"{cut(value(belief.value), _VALUE_CELLS)}  {held(belief)}, {said}"
+def _belief_lines(belief: Belief) -> Iterator[str]:
+    yield f"{cut(value(belief.value), _VALUE_CELLS)}  {held(belief)}"
+    yield f"  by {word(belief.actor)}, {belief.trust}, event {belief.event_id} at {belief.position}"

@@ -33,7 +33,7 @@ def rebuild(settings: Settings) -> None:
     if settings.json:
         output.document({"store": info.store, "events": events, "partitions": len(info.partitions)})
     else:
-        output.line(f"{events:,} events folded in {counted(len(info.partitions), 'partition')}")
+        output.line(f"{events:,} events folded in {output.counted(len(info.partitions), 'partition')}")
 
 
 @click.command(short_help="A hash over all that is remembered.")
@@ -70,7 +70,7 @@ def digest(settings: Settings, space: str | None) -> None:
     else:
         for name, of_space in spaces.items():
             output.line(f"{of_space}  {output.word(name)}")
-        output.line(f"{whole}  {counted(len(spaces), 'space')} in all")
+        output.line(f"{whole}  {output.counted(len(spaces), 'space')} in all")
 
 
 @click.command(short_help="Partitions, spaces, events.")
@@ -96,7 +96,7 @@ def info(settings: Settings) -> None:
     quarantined = sum(one.quarantined for one in found.partitions)
     output.line(f"store        {output.printable(found.store)}")
     output.line(f"log          {found.log_identity}")
-    output.line(f"events       {applied:,} in {counted(len(found.spaces), 'space')}")
+    output.line(f"events       {applied:,} in {output.counted(len(found.spaces), 'space')}")
     output.line(f"quarantined  {quarantined:,}" + (", which slotlog quarantine lists" if quarantined else ""))
     output.line(f"duplicates   {duplicates:,}")
     output.line()
@@ -190,7 +190,7 @@ def create(settings: Settings, partitions: int, replication_factor: int) -> None
         output.document(made)
     else:
         copies = f"replication factor {replication_factor}"
-        output.line(f"{output.word(address.topic)} made: {counted(partitions, 'partition')}, {copies}")
+        output.line(f"{output.word(address.topic)} made: {output.counted(partitions, 'partition')}, {copies}")
 
 
 @topic.command(short_help="Check the topic's settings.")
@@ -227,8 +227,3 @@ def _kafka(settings: Settings) -> KafkaAddress:
             hint="name one with --store kafka://HOST:PORT/TOPIC or SLOTLOG_STORE",
         )
     return kafka_address(settings.store_name)
-
-
-def counted(number: int, what: str) -> str:
-    """`1 event`, `2 events`."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
