@@ -100,7 +100,8 @@ def _touched(reads: Reads, then: Reads, space: str, first: ResolvedView, second:
     for slot in one.only.keys() | other.only.keys():
         if one.in_slot(slot).of_branch != other.in_slot(slot).of_branch:
             found.add(slot)
-    if first.shas or second.shas:
+    earlier = min(first.as_of.offset, second.as_of.offset)
+    if first.shas != second.shas or (first.shas and then.commits_changed(space) > earlier):
         found |= then.pinned_slots(space, lambda sha: judges[0].is_at(sha) != judges[1].is_at(sha))
     return found
 

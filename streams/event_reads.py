@@ -162,6 +162,11 @@ class EventReads:
         row = self._space(space)
         return -1 if row is None else row.rules_changed
 
+    def commits_changed(self, space: str) -> int:
+        """Offset of the newest event that tells of a commit of the code, -1 when there is none."""
+        row = self._space(space)
+        return -1 if row is None else row.commits_changed
+
     def branches(self, space: str) -> Branches | None:
         """The branches of the space; None where there is but main, as it is."""
         row = self._space(space)

@@ -143,6 +143,27 @@ def test_a_list_goes_on_where_somebody_else_has_got_to(own: Memory) -> None:
         assert (behind.status, behind.json["reached"]) == (504, "0:0")
 
 
+def test_an_answer_outlives_the_start_of_the_log(own: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log let go of all that the space holds: what is believed now is known all the same, but not as of then."""
+    with api(own) as url:
+        own.append(_fact(number) for number in range(5))
+        own.remember("acme/other", ALICE, "n", 1)
+        first = ask(url, f"{AT}/timeline?limit=2").json
+        monkeypatch.setattr(LocalMemory, "_first", lambda self, partition: 6)
+        for path in (
+            "facts/none/none",
+            "facts/n:1/n",
+            "facts/n:1/n/explain",
+            "facts/n:1/n/history",
+            "facts/n:1",
+            "diff",
+        ):
+            assert ask(url, f"{AT}/{path}").status == 200, path
+        rest = ask(url, f"{AT}/timeline?cursor={quote(first['next'])}").json
+        assert len(first["items"] + rest["items"]) == 5
+        assert ask(url, f"{AT}/facts/n:1/n?as_of=3").status == 400
+
+
 def test_a_merge_is_planned(url: str, memory: Memory) -> None:
     path = f"{AT}/branches/draft/merge"
     found = ask(url, f"{path}?actor=agent:m&session=s")

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from api_client import ALICE, AT, SPACE, api, ask, fill, opened
+from api_client import ALICE, AT, FIRST_SHA, LATER_SHA, SPACE, api, ask, fill, opened
 
 from projectors.surfaces.api import following
+from schemas import events as ev
 from schemas.errors import NotServing, StoreDamaged
 from streams import Memory, Position, Recorded, View
 from streams.status import Alone
@@ -83,8 +84,9 @@ def _breaks(memory: Memory, monkeypatch: pytest.MonkeyPatch, error: Exception) -
 
 @pytest.mark.parametrize("error", [StoreDamaged("a page is gone"), RuntimeError("unexpected"), NotServing("revoked")])
 def test_a_failure_in_mid_stream_breaks_the_connection(
-    url: str, memory: Memory, monkeypatch: pytest.MonkeyPatch, error: Exception
+    url: str, memory: Memory, monkeypatch: pytest.MonkeyPatch, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """What the error says itself is a line in the log; only what nobody expected is told with its traceback."""
     fill(memory)
     _breaks(memory, monkeypatch, error)
     with opened(url, REPLAY) as response:
@@ -92,6 +94,9 @@ def test_a_failure_in_mid_stream_breaks_the_connection(
         with pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
             response.read()
     assert ask(url, "/healthz").status == 200
+    (logged,) = (one for one in caplog.records if one.name == "slotlog.api")
+    assert (logged.exc_info is not None) is isinstance(error, RuntimeError)
+    assert str(error) in (logged.getMessage() if logged.exc_info is None else str(logged.exc_info[1]))
 
 
 def test_it_breaks_in_old_http_too(url: str, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,18 +208,36 @@ def _every_change(url: str, query: str = "", last: int = -1, upto: int | None = 
     return found
 
 
-def test_changes_are_differences_of_beliefs(url: str, memory: Memory) -> None:
+BRANCH_AT = f"branch=draft&at_sha={FIRST_SHA}&also_at={LATER_SHA}"
+VIEWS = {
+    "": View(),
+    "without_actor=agent:a&trust=candidate": View(without_actors=("agent:a",)),
+    "branch=draft": View(branch="draft"),
+    f"at_sha={FIRST_SHA}": View(at_sha=FIRST_SHA),
+    BRANCH_AT: View(branch="draft", at_sha=FIRST_SHA, also_at=(LATER_SHA,)),
+}
+
+
+@pytest.mark.parametrize("query", VIEWS)
+def test_changes_are_differences_of_beliefs(url: str, memory: Memory, query: str) -> None:
     """Against `Memory.diff` of each event and the one before, at the event's append time."""
     fill(memory)
-    final = memory.remember(SPACE, ALICE, "employer", "Final").position.offset
+    view = VIEWS[query]
+    forked = [one.forked_at.offset for one in memory.branches(SPACE) if one.name == view.branch and one.forked_at]
+    since = forked[0] if forked else -1
+    code = ev.Code(repo="app", sha=FIRST_SHA)
+    final = memory.remember(SPACE, ALICE, "note", "Final", branch=view.branch, code=code).position.offset
     expected = []
-    for recorded in memory.replay(SPACE):
+    for recorded in memory.replay(SPACE, start=since + 1):
         partition, offset = recorded.position
-        views = [View(Position(partition, at), recorded.append_time) for at in (offset - 1, offset)]
+        views = [
+            msgspec.structs.replace(view, as_of=Position(partition, at), valid_at=recorded.append_time)
+            for at in (offset - 1, offset)
+        ]
         if found := memory.diff(SPACE, *views):
             changes = [(one.entity, one.slot, _beliefs(one.before), _beliefs(one.after)) for one in found]
             expected.append((offset, json_of(changes)))
-    found = _every_change(url, upto=final)
+    found = _every_change(url, query, last=since, upto=final)
     assert [
         (
             one["position"]["offset"],
@@ -222,7 +245,25 @@ def test_changes_are_differences_of_beliefs(url: str, memory: Memory) -> None:
         )
         for one in found
     ] == expected
-    assert len(expected) > 12
+    assert len(expected) > (3 if forked else 12)
+
+
+def test_a_branch_is_followed_until_it_is_deleted(url: str, memory: Memory) -> None:
+    memory.remember(SPACE, ALICE, "employer", "Acme")
+    wrong = ("branch=draft", "at_sha=abc", f"also_at={FIRST_SHA}", "trust=none", "since=0&branch=draft")
+    for query in wrong:
+        assert ask(url, f"{CHANGES}?{query}").status == 400, query
+    forked = memory.fork(SPACE, "draft").position.offset
+    assert ask(url, f"{CHANGES}?branch=draft&since={forked - 1}").status == 400
+    with opened(url, f"{CHANGES}?branch=draft&since={forked}") as response:
+        messages = Messages(response)
+        memory.remember(SPACE, ALICE, "employer", "Globex")
+        memory.remember(SPACE, ALICE, "employer", "Initech", branch="draft")
+        (change,) = messages.changed()["changes"]
+        assert (_values(change["before"]), _values(change["after"])) == (["Acme"], ["Initech"])
+        memory.delete_branch(SPACE, "draft")
+        assert b"changed" not in response.read()
+    assert ask(url, f"{CHANGES}?branch=draft").status == 400
 
 
 def _beliefs(answer: Any) -> list[Any]:

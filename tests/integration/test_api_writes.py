@@ -10,12 +10,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from api_client import ALICE, AT, SPACE, Reply, api, ask
 
 from projectors.surfaces.api import Limits
 from projectors.surfaces.api.writing import DEPTH_MAX
+from schemas.errors import LogUnreachable, NotServing
 from streams import Memory, new_event_id
+from streams.answers import Receipt
+from streams.local import LocalMemory
+from streams.ports import Message
+from streams.status import Alone
 from streams.wire import plain
 
 EVENTS = f"{AT}/events"
@@ -235,6 +241,58 @@ def test_a_receipt_is_of_the_event_and_its_place(url: str, memory: Memory) -> No
     assert problem(ask(url, f"{AT}/receipts/{one.event_id}?position=1:0")) == "InvalidView"
     assert problem(ask(url, f"{AT}/receipts/{one.event_id}")) == "InvalidInput"
     assert problem(ask(url, f"{AT}/receipts/me?position=0:0")) == "InvalidEvent"
+
+
+def test_a_receipt_is_of_no_other_record(url: str, memory: Memory) -> None:
+    """A record that does not count, or of which no table tells, is no receipt for whatever id is asked about."""
+    assert isinstance(memory, LocalMemory)
+    one, other = (memory.remember(SPACE, ALICE, "employer", value) for value in ("Acme", "Globex"))
+    (recorded, _) = memory.replay(SPACE)
+    (again,) = memory.append([recorded.event])
+    (conflict,) = memory.append([msgspec.structs.replace(recorded.event, value="Initech")])
+    (junk,) = memory._log.append([Message(SPACE.encode(), b"junk")])
+    memory.reached(SPACE)
+    wanted = {
+        (one, one.position): "applied",
+        (one, again.position): "duplicate",
+        (one, conflict.position): "conflict",
+        (other, other.position): "applied",
+    }
+    for receipt in (one, other):
+        for position in (one.position, other.position, again.position, conflict.position, junk):
+            found = ask(url, f"{AT}/receipts/{receipt.event_id}?position={position}")
+            status = wanted.get((receipt, position))
+            assert (found.json["status"] if found.status == 200 else None) == status, (receipt, position)
+            assert status is not None or problem(found) == "NotFound"
+
+
+def test_an_append_is_acknowledged_though_waiting_for_it_fails(
+    url: str, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def accepted(self: LocalMemory, receipts: list[Receipt]) -> list[Receipt]:
+        return receipts
+
+    def unreachable(self: LocalMemory, receipt: Receipt) -> Receipt:
+        raise LogUnreachable("the broker does not answer")
+
+    monkeypatch.setattr(LocalMemory, "_settled", accepted)
+    monkeypatch.setattr(LocalMemory, "wait", unreachable)
+    reply = post(url, fact("Acme"), f"{EVENTS}?wait=5")
+    assert (reply.status, reply.json["status"]) == (202, "accepted")
+    assert len(list(memory.replay(SPACE))) == 1
+
+
+def test_an_event_on_a_branch_goes_where_the_tables_are(memory: Memory) -> None:
+    """Whether there is such a branch is for the worker to say that has the space."""
+
+    class Elsewhere(Alone):
+        def elsewhere(self, space: str) -> str | None:
+            raise NotServing("nobody has the space")
+
+    with api(memory, Elsewhere(memory)) as url:
+        assert post(url, fact("Acme")).status == 200
+        for event in (fact("Acme", branch="draft"), {"type": "BranchForked", "branch": "draft", "parent": "main"}):
+            assert problem(post(url, event)) == "NotServing"
 
 
 def test_min_offset_of_a_write_is_waited_for(url: str, memory: Memory) -> None:

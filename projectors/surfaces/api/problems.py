@@ -96,7 +96,7 @@ def told_of(error: Exception, request: web.Request) -> web.Response:
             return told(error.error, error.number)
         case SlotlogError():
             if status_of(error) == HTTPStatus.INTERNAL_SERVER_ERROR:
-                _log.error("%s %s: %s", request.method, request.path, error)
+                log_failure(error, request)
             return told(error)
         case web.HTTPException():
             return told_of_http(error, request)
@@ -120,6 +120,11 @@ def told_of_http(error: web.HTTPException, request: web.Request) -> web.Response
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         return told(Refused(status, f"{request.method} does nothing at {request.path}", headers=allowed))
     return told(Refused(status, error.reason or status.phrase, headers=allowed))
+
+
+def log_failure(error: SlotlogError, request: web.Request) -> None:
+    """Where an error goes that says itself what is wrong, and that the client can't be told or can't help."""
+    _log.error("%s %s: %s", request.method, request.path, error)
 
 
 def log_unexpected(error: BaseException, request: web.Request) -> None:

@@ -179,8 +179,8 @@ def _both(call: Call, given: Cursor | None) -> tuple[Seen, Seen]:
     view_a, view_b = view_in(call.given, "a."), view_in(call.given, "b.")
     first = asked.seen(space, view_a)
     if (view_a.as_of, view_a.valid_at, view_b.as_of, view_b.valid_at) == (None, None, None, None):
-        now = first.view.fixed()
-        view_b = msgspec.structs.replace(view_b, as_of=now.as_of, valid_at=now.valid_at)
+        given_b = {name: getattr(view_b, name) for name in View.__struct_fields__ if name not in ("as_of", "valid_at")}
+        view_b = msgspec.structs.replace(first.view.fixed(), **given_b)
     return first, asked.seen(space, view_b)
 
 

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from aiohttp import hdrs, web
 
-from projectors.surfaces.api.problems import log_unexpected
+from projectors.surfaces.api.problems import log_failure, log_unexpected
 from schemas.errors import SlotlogError
 from streams import clock
 
@@ -36,7 +36,7 @@ async def streamed(request: web.Request, response: Stream, pieces: AsyncGenerato
             break_off(request)
         except SlotlogError as error:
             break_off(request)
-            log_unexpected(error, request)
+            log_failure(error, request)
         except Exception as error:  # noqa: BLE001  the head is sent: nobody can be told but the log
             break_off(request)
             log_unexpected(error, request)
