@@ -119,7 +119,7 @@ class Program(click.Group):
             code = told(error)
             if code is None:
                 raise
-        if code == READER_GONE:
+        if code == READER_GONE or not _is_written():
             _let_go_of_stdout()
         return int(code or DONE)
 
@@ -158,8 +158,18 @@ def told(error: Exception) -> int | None:
     return code
 
 
+def _is_written() -> bool:
+    """Whether nothing is left in the buffer of stdout. That it can't be written was told by then."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def _let_go_of_stdout() -> None:
-    """Nobody reads on: what is still in the buffer must not raise again when the interpreter ends."""
+    """Nobody reads on, or nothing can be written: what is still in the buffer must not raise again when the interpreter
+    ends."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -89,8 +89,6 @@ def shown_and_written(
         if settings.json:
             output.document({"changes": changes})
         return None
-    if not settings.json:
-        output.flush()
     confirmed(question, yes)
     receipt = memory.append([event])[0]
     tell(settings, memory, receipt, wait, changes=changes)

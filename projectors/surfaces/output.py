@@ -7,6 +7,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -33,11 +34,14 @@ def flush() -> None:
 
 def note(text: str) -> None:
     """One line to stderr."""
-    sys.stderr.write(text + "\n")
+    ask(text + "\n")
 
 
 def ask(question: str) -> None:
-    """A question to stderr; the answer is typed behind it."""
+    """A question to stderr; the answer is typed behind it. Where both go to one place it stands below all that was
+    written to stdout before."""
+    with suppress(OSError, ValueError):  # what can't be written is told when the program ends
+        sys.stdout.flush()
     sys.stderr.write(question)
     sys.stderr.flush()
 

@@ -36,7 +36,7 @@ def command(*words: str, python: tuple[str, ...] = (), first: str = "") -> list[
 
 def environment(store: Path | str) -> dict[str, str]:
     return {
-        **{name: value for name, value in os.environ.items() if name != "COLUMNS"},
+        **{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "PYTHONUNBUFFERED")},
         "PYTHONPATH": str(ROOT),
         "SLOTLOG_STORE": str(store),
         "SLOTLOG_ACTOR": "agent:test",
@@ -235,6 +235,23 @@ def test_output_that_can_not_be_written_is_an_error(tmp_path: Path) -> None:
         )
     assert done.returncode == 4
     assert done.stderr == "error: No space left on device\n"
+
+
+def test_output_and_errors_keep_their_order_in_one_file(tmp_path: Path) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
+    run(tmp_path, "branch", "create", SPACE, "idea")
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Globex", "--branch", "idea")
+    done = subprocess.run(
+        command("branch", "rollback", SPACE, "idea", "--to", "1", "--yes"),
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=True,
+    )
+    heads = [line.split()[0] for line in done.stdout.splitlines()]
+    assert heads == ["changes", ALICE, "-", "+", "accepted", "to"]
 
 
 def test_standard_streams_that_are_closed(tmp_path: Path) -> None:
