@@ -113,19 +113,24 @@ def test_an_embedded_store_imports_no_client_of_a_broker_and_nothing_for_looks(
     assert not [name for name in names if name.startswith(unwanted)]
 
 
-def test_a_command_imports_no_other_commands(tmp_path: Path) -> None:
-    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
-    words = ("get", SPACE, ALICE, "employer")
-    program = f"import sys; from projectors.surfaces.cli import main; main({words!r}, standalone_mode=False); "
+def imported_by(store: Path, *words: str, folder: Path) -> set[str]:
+    """The modules that are there once a command has run in a folder."""
+    program = "import sys; from projectors.surfaces.cli import main; main(sys.argv[1:], standalone_mode=False); "
     done = subprocess.run(
-        [sys.executable, "-c", program + "print(*sys.modules)"],
-        env=environment(tmp_path),
+        [sys.executable, "-c", program + "print(*sys.modules)", *words],
+        env=environment(store),
+        cwd=folder,
         capture_output=True,
         encoding="utf-8",
         timeout=DEADLINE_S,
         check=True,
     )
-    names = set(done.stdout.splitlines()[-1].split())
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_a_command_imports_no_other_commands(tmp_path: Path) -> None:
+    run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
+    names = imported_by(tmp_path, "get", SPACE, ALICE, "employer", folder=tmp_path)
     assert "projectors.surfaces.reading" in names
     for other in ("writing", "appending", "reasoning", "render_why", "ruling", "moving", "branching", "tending"):
         assert f"projectors.surfaces.{other}" not in names
@@ -133,23 +138,13 @@ def test_a_command_imports_no_other_commands(tmp_path: Path) -> None:
 
 
 def test_git_is_thought_of_in_a_work_tree_alone(tmp_path: Path) -> None:
-    program = "import sys; from projectors.surfaces.cli import main; main(sys.argv[1:], standalone_mode=False); "
     words = ("remember", SPACE, ALICE, "employer", "Acme")
-    for folder, is_there in (("plain", False), ("tree", True)):
-        here = tmp_path / folder
-        here.mkdir()
+    for name, is_there in (("plain", False), ("tree", True)):
+        folder = tmp_path / name
+        folder.mkdir()
         if is_there:
-            subprocess.run(["git", "init", "--quiet", str(here)], check=True)
-        done = subprocess.run(
-            [sys.executable, "-c", program + "print(*sys.modules)", *words],
-            env=environment(tmp_path / "store"),
-            cwd=here,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=DEADLINE_S,
-            check=True,
-        )
-        names = set(done.stdout.splitlines()[-1].split())
+            subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+        names = imported_by(tmp_path / "store", *words, folder=folder)
         assert ("streams.git_client" in names) == ("streams.repository" in names) == is_there
         assert "tomllib" not in names
 
