@@ -44,13 +44,14 @@ def environment(store: Path | str) -> dict[str, str]:
 
 
 def run(
-    store: Path | str, *words: str, code: int = 0, stdin: str = "", **extra: Any
+    store: Path | str, *words: str, code: int = 0, stdin: str = "", stderr: int = subprocess.PIPE, **extra: Any
 ) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         command(*words, **extra),
         env=environment(store),
         input=stdin,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
         encoding="utf-8",
         timeout=DEADLINE_S,
         check=False,
@@ -236,15 +237,8 @@ def test_output_and_errors_keep_their_order_in_one_file(tmp_path: Path) -> None:
     run(tmp_path, "remember", SPACE, ALICE, "employer", "Acme")
     run(tmp_path, "branch", "create", SPACE, "idea")
     run(tmp_path, "remember", SPACE, ALICE, "employer", "Globex", "--branch", "idea")
-    done = subprocess.run(
-        command("branch", "rollback", SPACE, "idea", "--to", "1", "--yes"),
-        env=environment(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        timeout=DEADLINE_S,
-        check=True,
-    )
+    words = ("branch", "rollback", SPACE, "idea", "--to", "1", "--yes")
+    done = run(tmp_path, *words, stderr=subprocess.STDOUT)
     heads = [line.split()[0] for line in done.stdout.splitlines()]
     assert heads == ["changes", ALICE, "-", "+", "accepted", "to"]
 
