@@ -181,6 +181,13 @@ class Space:
             self._shown[key] = self.through(Lens(offset, 0, branch=branch)).on_branch()
         return self._shown[key]
 
+    def brings(self, ours: Lens, theirs: Lens, only: Any) -> bool:
+        """Whether a merge of one lens's branch into the other's shows anything new; of the slots `only`, where given."""
+        here, there = self.through(ours), self.through(theirs)
+        brought = there._said_on(theirs.branch, theirs.as_of) - here.on_branch()
+        of_slots = [entry.offset for entry in self.entries if only is None or here._about(entry.event) in only]
+        return not brought.isdisjoint(of_slots)
+
     def conflicts(self, ours: Lens, theirs: Lens) -> set[tuple[str, str]]:
         """Slots that stand against a merge of one lens's branch into the other's: both sides said something about them
         that the other does not show, and from the instant on they believe different things; of a slot that holds many,
