@@ -368,9 +368,11 @@ class Reads(EventReads):
 
     def blocked_by(self, space: str, offset: int) -> str | None:
         """Why the event at `offset`, which was folded, is not believed as of then: a tombstone on its value, or the
-        distrust of its actor; None where neither is."""
+        distrust of its actor; None where neither is. A branch is forked and deleted whoever says so."""
         recorded = self.event_at(space, offset)
         event, origin = recorded.event, _origin(recorded)
+        if isinstance(event, ev.BranchForked | ev.BranchDeleted):
+            return None
         judge = self.judge(space, ResolvedView(self.position(offset), 0, event.branch))
         distrusted_at = None if judge.shows(origin, event) else judge.distrusted_at(origin)
         if distrusted_at is not None:

@@ -63,8 +63,8 @@ def bisect(
     at --to.
 
     COMMAND runs with SLOTLOG_AS_OF, SLOTLOG_SPACE and SLOTLOG_STORE in its environment, so that every slotlog in it
-    that reads answers as of that event. Its code says whether it is so: 0 yes, 1 no, 125 can't tell; any other ends
-    the search. What it prints goes to stderr.
+    that takes --as-of answers as of that event. Its code says whether it is so: 0 yes, 1 no, 125 can't tell; any other
+    ends the search. What it prints goes to stderr.
 
     \b
     Examples:
@@ -75,7 +75,7 @@ def bisect(
     from schemas.errors import InvalidInput
 
     asked = [name for name, text in (("--entity", entity), ("--slot", slot), ("--value", value)) if text is not None]
-    if command and (asked or view_is_given(click.get_current_context())):
+    if command and (asked or view_is_given(click.get_current_context(), by_environment=False)):
         raise click.UsageError("COMMAND asks by itself: --entity, --slot, --value and the options of a view go without")
     if not command and (entity is None or slot is None):
         raise click.UsageError("--entity and --slot, or a COMMAND behind --, say what to look for")

@@ -68,9 +68,11 @@ def settings_now() -> Settings:
     return click.get_current_context().ensure_object(Settings)
 
 
-def view_is_given(context: click.Context) -> bool:
-    """Whether the command line has an option of a View."""
-    return any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in _TEXTS)
+def view_is_given(context: click.Context, *, by_environment: bool = True) -> bool:
+    """Whether the command line has an option of a View, or the environment stands for one."""
+    sources = {context.get_parameter_source(name) for name in _TEXTS}
+    wanted = {click.core.ParameterSource.COMMANDLINE}
+    return bool(sources & (wanted | {click.core.ParameterSource.ENVIRONMENT} if by_environment else wanted))
 
 
 def view_of(settings: Settings, asked: Mapping[str, Any]) -> View:

@@ -59,6 +59,7 @@ def test_bisect_by_a_command(run: Run, tmp_path: Path) -> None:
         ((*EMPLOYER, "--branch", "nope"), "has no branch 'nope'"),
         ((*EMPLOYER, "--value", "x", "--json-value"), "is not JSON"),
         (("--branch", "idea", "--", "true"), "COMMAND asks by itself"),
+        (("--value", "x", "--", "true"), "COMMAND asks by itself"),
         (("--", "true"), "it is so already at --from, 0:-1"),
         (("--", "false"), "it is not so at --to, 0:4"),
         (("--", "sh", "-c", "exit 125"), "it can't be told at --from"),

@@ -124,6 +124,15 @@ def test_a_deleted_branch_is_hidden_and_its_name_is_gone(run: Run) -> None:
     assert run("branch", "log", SPACE, "idea").stdout.splitlines()[-1].endswith("deletes idea: done")
 
 
+def test_a_branch_is_made_and_deleted_by_whom_nobody_trusts(run: Run) -> None:
+    run("distrust", SPACE, "agent:test", "--yes")
+    assert run("branch", "create", SPACE, "idea", "--wait").stdout.startswith("applied")
+    run("distrust", SPACE, "idea", "--kind", "branch", "--yes")
+    assert run("branch", "delete", SPACE, "idea", "--yes", "--wait").stdout.startswith("applied")
+    log = run("branch", "log", SPACE, "idea").stdout.splitlines()
+    assert [line.endswith("(does not count)") for line in log] == [False, False]
+
+
 # -- merge
 
 

@@ -62,6 +62,7 @@ def test_ls_counts_what_is_believed_when_it_is_asked_through_a_view(run: Run) ->
     }
     assert list(names.values()) == [["api/", "cli", "web"], ["api/"], ["api/", "cli"], ["api/", "web"]]
     assert [row[0] for row in table(run("ls", SPACE, "repo", SLOTLOG_BRANCH="idea").stdout)] == ["api/", "cli", "web"]
+    assert [row[0] for row in table(run("ls", SPACE, "repo", SLOTLOG_AS_OF="5").stdout)] == ["api/", "web"]
 
 
 def test_slots_with_slashes_are_a_tree_with_counts(run: Run) -> None:
