@@ -207,12 +207,13 @@ def main(context: click.Context) -> None:
 
     --store, --actor, --timeout and --json may stand before the command or after it. A TIME is RFC 3339 with an offset,
     like 2026-03-01T09:00:00Z. A POINT is an offset, PARTITION:OFFSET or a TIME. Answers go to stdout, everything else
-    to stderr.
+    to stderr. A file slotlog.toml holds store, actor, branch and branch_isolation for its folder and all below.
 
     \b
     Exit codes:
       0    done
-      1    answered with nothing; some lines were refused; a topic's setting is wrong
+      1    answered with nothing; some lines were refused; a merge conflicts; no to a question;
+           a topic's setting is wrong
       2    what was given is wrong
       3    try again later: the store is busy, or its broker can't be reached
       4    the store is damaged, full, changed or too new; verify or doctor found something wrong
