@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from schemas.codec import Codec
 from schemas.errors import LogChanged, LogRecreated, LogTruncated, StoreBusy
@@ -37,6 +39,32 @@ Progress = Callable[[int, int], None]
 
 _left_by_fork: list[object] = []
 """Tables and locks inherited from a parent process, kept for ever so that nothing closes them."""
+
+
+class Followed(Protocol):
+    """One partition's rows with the head that belongs to them."""
+
+    @property
+    def head(self) -> Head: ...
+
+    @property
+    def holding(self) -> bool:
+        """Whether this process folds into the tables."""
+
+    @property
+    def rows(self) -> Rows: ...
+
+    @property
+    def reads(self) -> Reads: ...
+
+
+class Moment(NamedTuple):
+    """One partition as it was at one moment, whoever folds on meanwhile (`Followed`)."""
+
+    head: Head
+    holding: bool
+    rows: Rows
+    reads: Reads
 
 
 class Follower:
@@ -97,6 +125,19 @@ class Follower:
     def reads(self) -> Reads:
         """Reads of the rows as of the last `refresh`."""
         return Reads(self.rows, self._partition, self._codec, self._hot, self._kept, self._clone)
+
+    @contextmanager
+    def moment(self) -> Iterator[Moment]:
+        """The partition as of the last `refresh`, for long reads of one thread. Only this call must be kept apart from
+        others; in the block they may fold on. Whoever lets go of the tables ends the block's reads with StoreClosed."""
+        overlay = self._overlay
+        below = self.rows if overlay is None else overlay.base
+        with below.snapshot() if isinstance(below, Tables) else nullcontext(below) as rows:
+            if overlay is not None:
+                above = Overlay(rows)
+                above.update(overlay.writes)
+                rows = above
+            yield Moment(self.head, self.holding, rows, Reads(rows, self._partition, self._codec))
 
     def open(self) -> None:
         """Open the tables as they were last flushed, without folding on; `refresh` does it by itself."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,6 +35,47 @@ class Deliverer(NamedTuple):
     hand_over: Callable[[int, int], Awaitable[None]]
 
 
+class Turns:
+    """So many partitions at a time are read in bulk; the lowest rank that waits is next, and of one rank who came
+    first. For one event loop, but `is_wanted` for any thread."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
+
+    @asynccontextmanager
+    async def one(self, rank: int) -> AsyncIterator[bool]:
+        """A turn, once it has come, until the block ends; False when it was called off before it came."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((rank, turn))
+        self._give()
+        try:
+            yield await turn
+        finally:
+            if turn.done() and not turn.cancelled() and turn.result():
+                self._free += 1
+                self._give()
+
+    def call_off(self) -> None:
+        """Nobody needs wait any more."""
+        for _, turn in self._waiting:
+            if not turn.done():
+                turn.set_result(False)
+        self._waiting.clear()
+
+    def is_wanted(self, rank: int) -> bool:
+        """Whether somebody waits who goes before `rank`."""
+        return any(waiting < rank for waiting, _ in list(self._waiting))
+
+    def _give(self) -> None:
+        self._waiting = [(rank, turn) for rank, turn in self._waiting if not turn.done()]  # cancelled ones are
+        while self._free and self._waiting:
+            first = min(self._waiting, key=lambda one: one[0])
+            self._waiting.remove(first)
+            self._free -= 1
+            first[1].set_result(True)
+
+
 class Delivery:
     """All partitions of one worker. What is delivered may come twice, late, with gaps, or from an assignment long over:
     the tables skip what they have and read from the log what they miss."""
@@ -54,18 +96,22 @@ class Delivery:
         self._behind = behind
         self._fail = fail
         self._generation = 0
+        self._assigned = False
         self._stopped = False
         self._arrived: list[list[Record]] = [[] for _ in hosted]
         self._folding: set[int] = set()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._moved = [asyncio.Event() for _ in hosted]
+        self._turns = Turns(BULK_THREADS)
         self._bulk_threads = ThreadPoolExecutor(BULK_THREADS, thread_name_prefix="slotlog-bulk")
         self._live_threads = ThreadPoolExecutor(1, thread_name_prefix="slotlog-live")
+        self._closing_threads = ThreadPoolExecutor(1, thread_name_prefix="slotlog-close")
 
     @property
-    def assignments(self) -> int:
-        """How often something was assigned or revoked."""
-        return self._generation
+    def is_assigned(self) -> bool:
+        """Whether it is known which partitions are this worker's: not before the first assignment, and not between a
+        revocation and the assignment that ends it."""
+        return self._assigned
 
     @property
     def is_busy(self) -> bool:
@@ -74,7 +120,8 @@ class Delivery:
 
     def revoke(self, partitions: set[int]) -> None:
         """Answer for none of them from now on. Their tables stay open: most come back at once, as active or standby."""
-        self._generation += 1
+        self._begin_anew()
+        self._assigned = False
         for number in partitions:
             one = self._hosted[number]
             one.ready, one.role = False, None
@@ -84,13 +131,14 @@ class Delivery:
         """These partitions are this worker's now, and no others. Too late after `stop`."""
         if self._stopped:
             return
-        self._generation += 1
+        self._begin_anew()
+        self._assigned = True
         for number, one in enumerate(self._hosted):
             one.ready = False
             one.role = "active" if number in active else "standby" if number in standby else None
             self._arrived[number].clear()
             if one.role is None:
-                self._next(number, self._in(self._bulk_threads, one.close))
+                self._next(number, self._in(self._closing_threads, one.close))
             else:
                 one.state = "opening"
                 self._next(number, self._catch_up(number, self._generation))
@@ -153,13 +201,19 @@ class Delivery:
     async def stop(self) -> None:
         """End what is going on, at the next batch, and wait for it."""
         self._stopped = True
-        self._generation += 1
+        self._begin_anew()
+        self._assigned = False
         for one in self._hosted:
             one.ready, one.role = False, None
         if self._tasks:
             await asyncio.wait(self._tasks.values())
-        for threads in (self._live_threads, self._bulk_threads):
+        for threads in (self._live_threads, self._bulk_threads, self._closing_threads):
             await asyncio.to_thread(threads.shutdown, wait=True, cancel_futures=True)
+
+    def _begin_anew(self) -> None:
+        """What goes on is stale from now on: it ends at its next batch, or before it begins."""
+        self._generation += 1
+        self._turns.call_off()
 
     def _next(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         """Begin `work` on a partition once what was begun on it before has ended."""
@@ -188,9 +242,7 @@ class Delivery:
 
         while not stale():
             try:
-                await self._in(self._bulk_threads, one.open)
-                one.state = "catching up"
-                if await self._in(self._bulk_threads, partial(one.catch_up, stale)) and not stale():
+                if await self._read_in_bulk(one, stale) and not stale():
                     await self._go_live(number)
                     break
             except (
@@ -205,6 +257,28 @@ class Delivery:
             seconds, offsets = time.monotonic() - started, one.next_offset - first
             _log.info("partition %d: caught up to %d, %d offsets in %.1f s", number, one.next_offset, offsets, seconds)
         self._tell(number)
+
+    async def _read_in_bulk(self, one: Hosted, stale: Callable[[], bool]) -> bool:
+        """Once it is the partition's turn, read it up to the end of the log. False when it was stale before that, or, a
+        standby, gave up its turn to a partition that is to be answered for."""
+        rank = 0 if one.role == "active" else 1
+
+        def enough() -> bool:
+            return stale() or self._turns.is_wanted(rank)
+
+        one.waiting = True
+        try:
+            async with self._turns.one(rank) as has_come:
+                one.waiting = False
+                if not has_come or stale():
+                    return False
+                await self._in(self._bulk_threads, one.open)
+                if stale():
+                    return False
+                one.state = "catching up"
+                return await self._in(self._bulk_threads, partial(one.catch_up, enough))
+        finally:
+            one.waiting = False
 
     async def _go_live(self, number: int) -> None:
         """From now on what is delivered is folded, and it is delivered from the next offset on."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import aiokafka
 import faust
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.coordinator.protocol import ConsumerProtocol
 from aiokafka.errors import KafkaError
+from faust.assignor import PartitionAssignor
+from faust.assignor.client_assignment import ClientMetadata
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.auth import CredentialsT
@@ -24,12 +27,14 @@ from faust.types.tuples import Message
 from faust.web.drivers.aiohttp import Web
 
 from schemas.errors import InvalidInput, LogUnreachable, SlotlogError
+from streams.group_membership import Membership, boot_time
 from streams.ports import Headers, Record
 from streams.settings import WorkerSettings
 from streams.stores import KafkaAddress
 
 MAX_LINE_BYTES = 65_536
 UNREADABLE_PAUSE_S = 0.1
+WEB_SHUTDOWN_S = 3.0
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 _EXPECTED: tuple[tuple[type, tuple[str, ...]], ...] = (
@@ -38,13 +43,12 @@ _EXPECTED: tuple[tuple[type, tuple[str, ...]], ...] = (
     (driver.AIOKafkaConsumerThread, ("_create_consumer", "on_start", "on_thread_stop", "seek_wait")),
     (aiokafka.AIOKafkaConsumer, ("start", "stop", "highwater")),
     (driver.AIOKafkaConsumerThread, ("_fetch_records",)),
-    (GroupCoordinator, ("_do_heartbeat", "_do_rejoin_group", "_maybe_leave_group")),
+    (
+        GroupCoordinator,
+        ("_do_heartbeat", "_do_rejoin_group", "_maybe_leave_group", "_on_join_complete", "_coordination_routine"),
+    ),
+    (PartitionAssignor, ("_decompress",)),
 )
-
-
-def boot_time() -> float:
-    """Seconds that pass in suspension too, unlike those of `time.monotonic`: a worker that slept must know it."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def check_private_members() -> None:
@@ -62,36 +66,12 @@ def check_private_members() -> None:
                 )
 
 
-class Membership:
-    """When the broker last confirmed that this worker is a member of its group."""
+class NamesakesPlace(Exception):
+    """The group gave this worker the assignment of whoever had its id at `url`."""
 
-    def __init__(self, session_timeout_s: float) -> None:
-        self._session_timeout_s = session_timeout_s
-        self._confirmed_at: float | None = None
-        self.refusal: Exception | None = None
-        """Why the broker does not let this worker be a member, when it said so for good."""
-
-    def confirmed(self, asked_at: float) -> None:
-        """A request sent at `asked_at`, by `boot_time`, was answered well."""
-        self._confirmed_at = asked_at
-
-    def check(self) -> None:
-        """
-        Raises:
-            InvalidInput: the broker does not let this worker be a member, and asking again would not help.
-        """
-        if self.refusal is not None:
-            raise InvalidInput(
-                f"the broker does not let this worker be a member of its group: {self.refusal}",
-                hint="check --session-timeout against the broker's group.min.session.timeout.ms, and the rights",
-            )
-
-    @property
-    def holds(self) -> bool:
-        """Whether nobody else can have been given this worker's partitions yet. Counted from when the question was
-        sent, which is before the broker began to count."""
-        confirmed_at = self._confirmed_at
-        return confirmed_at is not None and boot_time() - confirmed_at < self._session_timeout_s
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -110,7 +90,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         coordinator = self._ensure_consumer()._coordinator
         membership: Membership = self.consumer.transport.membership
         coordinator._do_heartbeat = _watched(coordinator._do_heartbeat, membership)
-        coordinator._do_rejoin_group = _watched(coordinator._do_rejoin_group, membership)
+        coordinator._on_join_complete = _for_us(coordinator._on_join_complete, cast(faust.App, self.app))
+        coordinator._do_rejoin_group = _watched(_in_our_place(coordinator, membership), membership)
+        coordinator._coordination_task.add_done_callback(partial(_ended, membership))
 
     async def _fetch_records(self, *arguments: Any, **named: Any) -> Any:
         """A header's name that is not UTF-8 can't be read by aiokafka. librdkafka reads over it."""
@@ -132,15 +114,70 @@ def _watched(ask: Callable[..., Awaitable[Any]], membership: Membership) -> Call
         asked_at = boot_time()
         try:
             answer = await ask(*arguments)
-        except KafkaError as error:
-            if not error.retriable:
-                membership.refusal = error
+        except Exception as error:
+            if not isinstance(error, KafkaError) or not error.retriable:
+                membership.refused(_refusal(error))
             raise
         if answer:
             membership.confirmed(asked_at)
         return answer
 
     return watched
+
+
+def _for_us(accept: Callable[..., Awaitable[None]], app: faust.App) -> Callable[..., Awaitable[None]]:
+    """A static member that is back gets the assignment that it had, with the URL that it had: accept only our own."""
+
+    async def accepted(generation: int, member_id: str, protocol: str, data: bytes) -> None:
+        assignor = cast(PartitionAssignor, app.assignor)
+        told = assignor._decompress(ConsumerProtocol.ASSIGNMENT.decode(data).user_data)
+        url = cast(ClientMetadata, ClientMetadata.loads(told)).url.rstrip("/")
+        if url != own_url(app):
+            raise NamesakesPlace(url)
+        await accept(generation, member_id, protocol, data)
+
+    return accepted
+
+
+def _in_our_place(coordinator: Any, membership: Membership) -> Callable[..., Awaitable[bool]]:
+    """Join the group; from a place that is ours and elsewhere, leave it at once, and join again."""
+    join = coordinator._do_rejoin_group
+
+    async def joined(*arguments: Any) -> bool:
+        try:
+            return bool(await join(*arguments))
+        except NamesakesPlace as error:
+            if membership.is_own_place(error.url):
+                own_id, coordinator._group_instance_id = coordinator._group_instance_id, None
+                await coordinator._maybe_leave_group()
+                coordinator._group_instance_id = own_id
+            else:
+                await asyncio.wait((coordinator._closing,))  # the process ends
+            return False
+
+    return joined
+
+
+def _ended(membership: Membership, coordination: asyncio.Task[None]) -> None:
+    """Without the task that talks to the group there is no membership, whatever it died of."""
+    error = None if coordination.cancelled() else coordination.exception()
+    if error is not None:
+        membership.refused(_refusal(error.__cause__ or error))
+
+
+def _refusal(error: BaseException) -> SlotlogError:
+    """What is told of an error that ends the membership."""
+    if isinstance(error, SlotlogError):
+        return error
+    if isinstance(error, KafkaError):
+        return InvalidInput(
+            f"the broker does not let this worker be a member of its group: {error}",
+            hint="check --session-timeout against the broker's group.min.session.timeout.ms, and the rights",
+        )
+    return SlotlogError(
+        f"what keeps this worker a member of its group has failed: {error!r}",
+        hint="the log above says more; nothing is lost, start the worker again",
+    )
 
 
 class Consumer(driver.Consumer):
@@ -270,7 +307,9 @@ def make_app(address: KafkaAddress, settings: WorkerSettings, wiring: Wiring) ->
 def web_application(app: faust.App) -> Any:
     """The aiohttp application that Faust's web server serves; routes are added before the app starts."""
     web = cast(Web, app.web)
-    web._runner = type(web._runner)(web.web_app, access_log=None, max_line_size=MAX_LINE_BYTES)
+    web._runner = type(web._runner)(
+        web.web_app, access_log=None, max_line_size=MAX_LINE_BYTES, shutdown_timeout=WEB_SHUTDOWN_S
+    )
     return web.web_app
 
 

@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from schemas.checks import DEFAULT_MAX_VALUE_BYTES, check_space
-from schemas.errors import NotServing
+from schemas.errors import NotServing, StoreClosed
 from streams.answers import Receipt
-from streams.catchup import Follower
+from streams.catchup import Followed, Follower, Moment
 from streams.kafka_log import KafkaLog
 from streams.local import LocalMemory
 from streams.ports import Batch, Log, Record
@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 NEARLY_EVENTS = 200
 """A partition that is read in bulk is handed over when so few events are left: live is quick enough then."""
 
+HELD_UP_LOOKS = 60
+"""So many looks in a row a fold may wait for those who read the tables before that counts as standing still."""
+
 Stale = Callable[[], bool]
 """Whether what was begun is no longer wanted."""
 
 
 class Hosted:
     """One partition in this worker. Whoever touches the tables holds `lock`; the rest is set by the event loop alone,
-    except `end`, which only grows, and that nothing is answered any more once a fold has failed."""
+    except `end`, which only grows, and that nothing is answered any more once a fold has failed. `waiting`: others are
+    read in bulk before it."""
 
     def __init__(self, log: Log, follower: Follower, metrics: Metrics) -> None:
         self.follower = follower
@@ -45,7 +49,10 @@ class Hosted:
         self.end = 0
         self.first = 0
         self.still = 0
+        self.waiting = False
         self._seen_next = -1
+        self._held_up = 0
+        self._wants_lock = False
         self._log = log
         self._metrics = metrics
         self._partition = follower.head.partition
@@ -69,12 +76,25 @@ class Hosted:
             head.partition, self.role, self.state, head.next_offset, self.end, head.quarantined, self.ready
         )
 
-    def has_stood_still(self, *, known: bool) -> int:
+    @property
+    def has_moved(self) -> bool:
+        """Whether something was folded since `has_stood_still` was asked."""
+        return self.next_offset != self._seen_next
+
+    def has_stood_still(self, *, known: bool, others_move: bool = False) -> int:
         """How many times in a row this was asked without the tables moving while the log was ahead of them. `known`:
-        whether it was possible to ask where the log ends. Counted, not timed: a process may be suspended."""
-        moved = self.next_offset != self._seen_next
+        whether it was possible to ask where the log ends. Counted, not timed: a process may be suspended.
+
+        Not counted is a partition whose turn has not come while the worker moves others (`others_move`), or one whose
+        tables are being read, as long as that does not go on for ever.
+        """
+        moved = self.has_moved
         self._seen_next = self.next_offset
-        self.still = 0 if moved or not known or self.lag == 0 else self.still + 1
+        self._held_up = 0 if moved or not self._wants_lock else self._held_up + 1
+        if moved or not known or self.lag == 0:
+            self.still = 0
+        elif not (self.waiting and others_move) and not 0 < self._held_up <= HELD_UP_LOOKS:
+            self.still += 1
         return self.still
 
     def open(self) -> None:
@@ -84,13 +104,13 @@ class Hosted:
             StoreBusy: another process has them.
             LogChanged: they are not this log's.
         """
-        with self.lock:
+        with self._locked():
             self.follower.take()
             self.first = self._log.start(self._partition)
             self.end = max(self.end, self.next_offset)
 
     def catch_up(self, stale: Stale) -> bool:
-        """Read in bulk until nearly nothing is left; False when it was `stale` before that."""
+        """Read in bulk until nearly nothing is left; False when it was `stale` before that. What was folded stays."""
         checked = False
         while not stale():
             self.end = end = self._log.end(self._partition)
@@ -122,8 +142,16 @@ class Hosted:
         with self.lock:
             self.follower.close()
 
-    def _fold(self, batch: Batch, path: str) -> None:
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """`lock`, for whoever makes the tables move."""
+        self._wants_lock = True
         with self.lock:
+            self._wants_lock = False
+            yield
+
+    def _fold(self, batch: Batch, path: str) -> None:
+        with self._locked():
             before = self.next_offset
             if not self.follower.holding:
                 raise NotServing(f"the tables of partition {self._partition} were let go of")
@@ -167,6 +195,8 @@ class HostedMemory(LocalMemory):
         self.log = self._log
         self._answers = answers
         self.hosted = [Hosted(self._log, follower, metrics) for follower in self._followers]
+        self._whole = threading.RLock()
+        self._moments: list[Moment] | None = None
 
     def _partition_of(self, space: str) -> int:
         check_space(space)
@@ -185,14 +215,32 @@ class HostedMemory(LocalMemory):
         return self.hosted[partition].first
 
     @contextmanager
-    def _all_locked(self) -> Iterator[Sequence[Follower]]:
+    def _all_locked(self) -> Iterator[Sequence[Followed]]:
+        """Every partition that is answered for, as of one moment. No lock is held meanwhile, so that folding and other
+        reads go on; but one such read goes on at a time. Entered again by its thread it is the same moment."""
+        with self._whole:
+            if self._moments is not None:
+                yield self._moments
+                return
+            try:
+                with ExitStack() as snapshots:
+                    self._moments = self._all_now(snapshots)
+                    yield self._moments
+            except StoreClosed as error:
+                self._check_open()
+                problem = "a partition was given to another worker before it was read to its end"
+                raise NotServing(problem, hint="ask again: it is routed anew") from error
+            finally:
+                self._moments = None
+
+    def _all_now(self, snapshots: ExitStack) -> list[Moment]:
         self._check_open()
         mine = [one for one in self.hosted if one.role == "active"]
-        with ExitStack() as stack:
+        with ExitStack() as locks:
             for one in mine:
-                stack.enter_context(one.lock)
+                locks.enter_context(one.lock)
                 self._check_serving(one.follower.head.partition)
-            yield [one.follower for one in mine]
+            return [snapshots.enter_context(one.follower.moment()) for one in mine]
 
     def _settled(self, receipts: list[Receipt]) -> list[Receipt]:
         return receipts  # what becomes of an event is known once it is folded, and a write waits for no table

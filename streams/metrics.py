@@ -6,15 +6,40 @@ a session or an actor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
 
 from streams.status import PartitionStatus
 
 _QUERYABLE_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _ANSWER_BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+_OF_A_PARTITION: tuple[tuple[str, str, Callable[[PartitionStatus], float]], ...] = (
+    ("slotlog_next_offset", "Offset that is folded next.", lambda one: one.next),
+    ("slotlog_lag_events", "Offsets on the log that are not folded yet.", lambda one: one.lag),
+    ("slotlog_records_quarantined", "Records that don't count.", lambda one: one.quarantined),
+    ("slotlog_partition_ready", "1 where answers are given.", lambda one: one.ready),
+    ("slotlog_partition_catching_up", "1 while read in bulk.", lambda one: one.state == "catching up"),
+)
+
+
+class _Partitions(Collector):
+    """The partitions as they were told last. Each exposition is of one telling, whole, however many go on at a time."""
+
+    def __init__(self) -> None:
+        self.now: tuple[PartitionStatus, ...] = ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        now = self.now
+        for name, text, value in _OF_A_PARTITION:
+            family = GaugeMetricFamily(name, text, labels=("partition",))
+            for one in now:
+                family.add_metric((str(one.partition),), value(one))
+            yield family
 
 
 class Metrics:
@@ -22,15 +47,11 @@ class Metrics:
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
-        partition = ("partition",)
         self._folded = Counter(
             "slotlog_records_folded", "Records read from the log and folded.", ("partition", "path"), registry=own
         )
-        self._next = Gauge("slotlog_next_offset", "Offset that is folded next.", partition, registry=own)
-        self._lag = Gauge("slotlog_lag_events", "Offsets on the log that are not folded yet.", partition, registry=own)
-        self._quarantined = Gauge("slotlog_records_quarantined", "Records that don't count.", partition, registry=own)
-        self._ready = Gauge("slotlog_partition_ready", "1 where answers are given.", partition, registry=own)
-        self._catching_up = Gauge("slotlog_partition_catching_up", "1 while read in bulk.", partition, registry=own)
+        self._partitions = _Partitions()
+        own.register(self._partitions)
         self._queryable = Histogram(
             "slotlog_commit_to_queryable_seconds",
             "From a record's append time to when it can be read, by this machine's clock.",
@@ -60,13 +81,7 @@ class Metrics:
 
     def partitions(self, now: Iterable[PartitionStatus]) -> None:
         """The partitions as they are; those that were there before and are not given are forgotten."""
-        gauges = (self._next, self._lag, self._quarantined, self._ready, self._catching_up)
-        for gauge in gauges:
-            gauge.clear()
-        for one in now:
-            values = (one.next, one.lag, one.quarantined, one.ready, one.state == "catching up")
-            for gauge, value in zip(gauges, values, strict=True):
-                gauge.labels(str(one.partition)).set(value)
+        self._partitions.now = tuple(now)
 
     def answered(self, route: str, code: int, seconds: float) -> None:
         """A request was answered; `route` is its pattern, never its path."""

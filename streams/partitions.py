@@ -11,7 +11,7 @@ from pathlib import Path
 
 from schemas.checks import check_space
 from schemas.errors import SlotlogError, StoreClosed
-from streams.catchup import FLUSH_INTERVAL_S, TAIL_MAX_EVENTS, Follower
+from streams.catchup import FLUSH_INTERVAL_S, TAIL_MAX_EVENTS, Followed, Follower
 from streams.making import Making
 from streams.ports import Clone, Position
 from streams.reads import Reads
@@ -80,8 +80,8 @@ class Partitions:
         return self._lock
 
     @contextmanager
-    def _all_locked(self) -> Iterator[Sequence[Follower]]:
-        """Every partition that is answered for, held, and brought to the end of the log."""
+    def _all_locked(self) -> Iterator[Sequence[Followed]]:
+        """Every partition that is answered for, of one moment: here held, and brought to the end of the log."""
         self._mind_fork()
         with self._lock:
             self._all_fresh()

@@ -12,7 +12,7 @@ from schemas.errors import InvalidInput, StoreBusy
 from streams import clock
 from streams.file_lock import FileLock
 
-WORKER_ID_FILE = "worker.id"
+WORKER_ID_FILE, WORKER_URL_FILE = "worker.id", "worker.url"
 _ID_MAX_CHARACTERS = 128
 
 
@@ -23,7 +23,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     advertise: the base URL at which the other workers reach it; default http://HOST:PORT.
     group: the consumer group that all workers of a topic share; None: the topic's name.
     worker_id: who it is in the group. It keeps its place in it for `session_timeout_s` after a crash, so that a quick
-        restart moves nothing. None: the one that its state folder remembers.
+        restart at the same URL moves nothing. None: the one that its state folder remembers.
     behind: a partition that is so many events behind is read in bulk until it has caught up.
     session_timeout_s: so long after the last heartbeat that the broker confirmed, the others may have taken its
         partitions: it then answers for none.
@@ -98,13 +98,31 @@ def worker_id_of(state: Path, given: str | None) -> str:
             found = remembered.read_text(encoding="utf-8").strip()
         else:
             found = f"{socket.gethostname()}-{clock.new_event_id().hex()[-8:]}"
-            state.mkdir(parents=True, exist_ok=True, mode=0o700)
-            partial = remembered.with_suffix(f".{os.getpid()}")
-            partial.write_text(f"{found}\n", encoding="utf-8")
-            partial.replace(remembered)
+            _remember(remembered, found)
     if not found or len(found) > _ID_MAX_CHARACTERS or not found.isprintable() or found.split() != [found]:
         raise InvalidInput(f"{found!r} is no worker's id", hint="up to 128 characters that print, without spaces")
     return found
+
+
+def left_url(state: Path, url: str) -> str | None:
+    """Where the worker of the state folder was a member of its group last, when that was not at `url`."""
+    remembered = state / WORKER_URL_FILE
+    found = remembered.read_text(encoding="utf-8").strip() if remembered.exists() else url
+    return None if found == url else found
+
+
+def remember_url(state: Path, url: str) -> None:
+    """The worker is a member of its group, at `url`."""
+    remembered = state / WORKER_URL_FILE
+    if not remembered.exists() or left_url(state, url) is not None:
+        _remember(remembered, url)
+
+
+def _remember(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = file.with_name(f"{file.name}.{os.getpid()}")
+    partial.write_text(f"{text}\n", encoding="utf-8")
+    partial.replace(file)
 
 
 def lock_state(state: Path) -> FileLock:

@@ -8,7 +8,9 @@ Another process may open the same rows read-only at any time: it takes no lock a
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -21,6 +23,7 @@ from rocksdict import (
     Options,
     Rdict,
     RdictIter,
+    Snapshot,
     WriteBatch,
     WriteOptions,
 )
@@ -31,6 +34,7 @@ _BLOCK_CACHE_BYTES = 64 << 20
 _WRITE_BUFFER_BYTES = 32 << 20
 _BLOOM_BITS_PER_KEY = 10
 _READ_OPEN_ATTEMPTS = 20
+_SNAPSHOTS_END_S = 10.0
 
 
 class Tables:
@@ -41,6 +45,8 @@ class Tables:
         self.writable = writable
         self._database: Rdict | None = database
         self._write_options = _without_wal()
+        self._snapshots = 0
+        self._snapshot_ended = threading.Condition()
 
     @classmethod
     def open_to_write(cls, folder: Path) -> Tables:
@@ -81,26 +87,39 @@ class Tables:
     def scan(self, start: bytes, stop: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         rows = self._open().iter()
         if reverse:
-            rows.seek_for_prev(stop)
-            if rows.valid() and rows.key() == stop:
-                rows.prev()
+            _seek_below(rows, stop)
         else:
             rows.seek(start)
         return self._descending(rows, start) if reverse else self._ascending(rows, stop)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SnapshotRows]:
+        """The rows of this moment, whatever is written while the block goes on. For one thread, and for reads that take
+        long: whoever closes the tables waits until the block ends, which it does by StoreClosed at its next row."""
+        with self._snapshot_ended:
+            made = SnapshotRows(self, self._open().snapshot())
+            self._snapshots += 1
+        try:
+            yield made
+        finally:
+            made.end()
+            with self._snapshot_ended:
+                self._snapshots -= 1
+                self._snapshot_ended.notify_all()
 
     def _ascending(self, rows: RdictIter, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
         while rows.valid() and (key := rows.key()) < stop:
             yield key, rows.value()
             rows.next()
-        self._check(rows)
+        self.check(rows)
 
     def _descending(self, rows: RdictIter, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         while rows.valid() and (key := rows.key()) >= start:
             yield key, rows.value()
             rows.prev()
-        self._check(rows)
+        self.check(rows)
 
-    def _check(self, rows: RdictIter) -> None:
+    def check(self, rows: RdictIter) -> None:
         """Tell the end of a scan from a damaged block."""
         try:
             rows.status()
@@ -142,9 +161,11 @@ class Tables:
 
     def close(self, *, flush: bool = True) -> None:
         """Let go, with `flush` after making what was written durable. Twice is harmless."""
-        database, self._database = self._database, None
-        if database is None:
-            return
+        with self._snapshot_ended:
+            database, self._database = self._database, None
+            if database is None:
+                return
+            self._snapshot_ended.wait_for(lambda: not self._snapshots, _SNAPSHOTS_END_S)  # RocksDB's lock is theirs too
         failure: Exception | None = None
         for step in ((database.flush,) if flush and self.writable else ()) + (database.close,):
             try:
@@ -154,10 +175,95 @@ class Tables:
         if failure is not None:
             raise _translated(failure, self.folder) from failure
 
+    def check_open(self) -> None:
+        """
+        Raises:
+            StoreClosed: they were let go of.
+        """
+        self._open()
+
     def _open(self) -> Rdict:
         if self._database is None:
             raise StoreClosed(f"the tables in {self.folder} are closed")
         return self._database
+
+
+class SnapshotRows:
+    """Rows as they were at one moment; see `rows.Rows` for how they are read, and `Tables.snapshot` for how long."""
+
+    def __init__(self, tables: Tables, snapshot: Snapshot) -> None:
+        self._tables = tables
+        self._snapshot: Snapshot | None = snapshot
+        self._scans: set[_Scan] = set()
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.get_many((key,))[0]
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        with self._scan() as scan:
+            found: list[bytes | None] = []
+            for key in keys:
+                scan.rows.seek(key)
+                there = scan.rows.valid() and scan.rows.key() == key
+                found.append(scan.rows.value() if there else None)
+                if not there:
+                    self._tables.check(scan.rows)
+            return found
+
+    def scan(self, start: bytes, stop: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        with self._scan() as scan:
+            if reverse:
+                _seek_below(scan.rows, stop)
+            else:
+                scan.rows.seek(start)
+            while scan.rows.valid() and start <= (key := scan.rows.key()) < stop:
+                yield key, scan.rows.value()
+                self._check_open()
+                if reverse:
+                    scan.rows.prev()
+                else:
+                    scan.rows.next()
+            self._tables.check(scan.rows)
+
+    def end(self) -> None:
+        """Let go of everything that keeps the tables from being closed."""
+        for scan in self._scans:
+            scan.end()
+        self._scans.clear()
+        self._snapshot = None
+
+    def _check_open(self) -> Snapshot:
+        self._tables.check_open()
+        if self._snapshot is None:
+            raise StoreClosed(f"the snapshot of the tables in {self._tables.folder} has ended")
+        return self._snapshot
+
+    @contextmanager
+    def _scan(self) -> Iterator[_Scan]:
+        made = _Scan(self._check_open().iter())
+        self._scans.add(made)
+        try:
+            yield made
+        finally:
+            self._scans.discard(made)
+            made.end()
+
+
+class _Scan:
+    """An iterator of RocksDB that can be taken away from a generator that was left half-way."""
+
+    def __init__(self, rows: RdictIter) -> None:
+        self.rows = rows
+
+    def end(self) -> None:
+        self.__dict__.pop("rows", None)
+
+
+def _seek_below(rows: RdictIter, stop: bytes) -> None:
+    """To the last row before `stop`."""
+    rows.seek_for_prev(stop)
+    if rows.valid() and rows.key() == stop:
+        rows.prev()
 
 
 def remove(folder: Path) -> None:

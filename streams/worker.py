@@ -18,7 +18,6 @@ from typing import Any
 from schemas.errors import InvalidInput, LogChanged, LogRecreated, LogUnreachable, NotFound, SlotlogError
 from streams.delivery import Deliverer, Delivery
 from streams.faust_client import (
-    Membership,
     Wiring,
     check_private_members,
     hand_over,
@@ -29,16 +28,17 @@ from streams.faust_client import (
     standbys,
     web_application,
 )
+from streams.group_membership import Membership
 from streams.hosting import HostedMemory
 from streams.metrics import Metrics
 from streams.routing import Router
-from streams.settings import WorkerSettings, lock_state, worker_id_of
+from streams.settings import WorkerSettings, left_url, lock_state, remember_url, worker_id_of
 from streams.status import PartitionStatus, WorkerStatus, quarantine_reasons
 from streams.stores import KafkaAddress, kafka_address
 
 TICK_S = 1.0
 FLUSH_EVENTS = 100_000
-STOP_WITHIN_S = 20.0
+STOP_WITHIN_S, APP_STOPS_WITHIN_S = 20.0, 12.0
 LAGGING_EVENTS = 10_000
 TOLD_EVERY_TICKS = 5
 GONE_AFTER_TICKS = 15
@@ -63,11 +63,13 @@ class Worker:
         check_private_members()
         self._settings = settings.checked()
         address = kafka_address(store)
+        self._state = address.state
         self._lock = lock_state(address.state)
         try:
             self.id = worker_id_of(address.state, settings.worker_id)
             self.metrics = Metrics()
-            self._membership = Membership(settings.session_timeout_s)
+            left = left_url(address.state, settings.url)
+            self._membership = Membership(settings.session_timeout_s, self.id, left)
             self.memory = HostedMemory(
                 store,
                 self.metrics,
@@ -132,9 +134,11 @@ class Worker:
         partitions = self._partitions()
         active = [one for one in partitions if one.role == "active"]
         reasons = list(quarantine_reasons(partitions))
-        member = self._membership.holds
+        member, assigned = self._membership.holds, self._delivery.is_assigned
         if not member:
             reasons.append("not confirmed as a member of the group for a session timeout")
+        if not assigned:
+            reasons.append("a rebalance is going on: which partitions this worker has is not known yet")
         if not self._reachable:
             reasons.append("the broker does not answer")
         reasons += [f"partition {one.partition}: {one.state}, {one.lag:,} behind" for one in active if not one.ready]
@@ -143,7 +147,7 @@ class Worker:
             for one in active
             if one.ready and one.lag > LAGGING_EVENTS
         ]
-        ready = member and self._delivery.assignments > 0 and all(one.ready for one in active)
+        ready = member and assigned and all(one.ready for one in active)
         return WorkerStatus(self.id, self._url, member, ready, partitions, tuple(reasons))
 
     async def changed(self, space: str, timeout_s: float) -> None:
@@ -196,15 +200,28 @@ class Worker:
         self._ended.set()
 
     async def _stop(self) -> None:
-        """Answer no more, leave the group, flush and close the tables."""
+        """Answer no more, leave the group, flush and close the tables, whatever hangs.
+
+        Raises:
+            SlotlogError: Faust does not stop, or the tables can't be closed.
+        """
         try:
             await self._delivery.stop()
-            await self._app.stop()
+            await self._stop_app()
         finally:
             try:
                 await asyncio.to_thread(self.memory.close)
             finally:
                 self._lock.close()
+
+    async def _stop_app(self) -> None:
+        stopping = asyncio.ensure_future(self._app.stop())
+        if not (await asyncio.wait((stopping,), timeout=APP_STOPS_WITHIN_S))[0]:
+            raise SlotlogError(
+                f"the web server or the group's client does not stop within {APP_STOPS_WITHIN_S:g} s",
+                hint="nothing is lost, and the tables are closed; start the worker again",
+            )
+        stopping.result()
 
     def _refuse_flaws(self, address: KafkaAddress) -> None:
         flaws = self.memory.log.flaws()
@@ -230,6 +247,7 @@ class Worker:
             )
             self.fail(error)
             return
+        remember_url(self._state, self._url)
         _log.info("assigned: active %s, standby %s", _listed(active), _listed(standby))
         self._delivery.assign(active, standby)
 
@@ -273,12 +291,13 @@ class Worker:
                 _log.warning("%s", error)
             self._reachable = False
             ends = None
+        moves = any(one.has_moved for one in self.memory.hosted if one.role is not None)
         for number, one in enumerate(self.memory.hosted):
             if ends is not None:
                 one.end = ends[number]
             if one.role is None:
                 continue
-            if one.has_stood_still(known=ends is not None) * TICK_S > self._settings.watchdog_s:
+            if one.has_stood_still(known=ends is not None, others_move=moves) * TICK_S > self._settings.watchdog_s:
                 raise SlotlogError(
                     f"partition {number} has not moved from offset {one.next_offset} for "
                     f"{self._settings.watchdog_s:g} s, and the log goes on to {one.end}",

@@ -182,7 +182,7 @@ class Space:
         return self._shown[key]
 
     def brings(self, ours: Lens, theirs: Lens, only: Any) -> bool:
-        """Whether a merge of one lens's branch into the other's shows anything new; of the slots `only`, where given."""
+        """Whether a merge of one lens's branch into the other's shows anything new; of `only`, where given."""
         here, there = self.through(ours), self.through(theirs)
         brought = there._said_on(theirs.branch, theirs.as_of) - here.on_branch()
         of_slots = [entry.offset for entry in self.entries if only is None or here._about(entry.event) in only]

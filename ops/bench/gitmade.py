@@ -25,7 +25,7 @@ class Commit(NamedTuple):
 
     parents: tuple[int, ...]
     at_s: int
-    files: Files = {}
+    files: Files
 
 
 def git(folder: Path, *words: str, given: bytes | None = None) -> bytes:

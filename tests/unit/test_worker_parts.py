@@ -12,8 +12,9 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.transport.drivers import aiokafka as driver
 
 from schemas.errors import InvalidInput, NotServing, SlotlogError, StoreBusy
-from streams import faust_client
-from streams.faust_client import Membership, check_private_members, credentials
+from streams import group_membership
+from streams.faust_client import check_private_members, credentials
+from streams.group_membership import Membership
 from streams.metrics import Metrics
 from streams.partitioner import partition_of
 from streams.routing import Router
@@ -109,7 +110,7 @@ def test_membership_holds_for_a_session_timeout_from_when_the_question_was_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(faust_client, "boot_time", lambda: now)
+    monkeypatch.setattr(group_membership, "boot_time", lambda: now)
     membership = Membership(10.0)
     assert not membership.holds
     membership.confirmed(95.0)

@@ -26,7 +26,7 @@ __all__ = ["Limits", "install"]
 
 def install(app: web.Application, memory: LocalMemory, fleet: Fleet, metrics: Metrics, limits: Limits) -> None:
     """Put the API on `app`, which is not started yet. The memory is the caller's to close, after the app's cleanup."""
-    api = Api(memory, fleet, metrics, limits, Asked(memory, fleet, limits.threads), Proxy(), encoded(document(ROUTES)))
+    api = Api(memory, fleet, metrics, limits, Asked(memory, fleet, limits), Proxy(), encoded(document(ROUTES)))
 
     async def opened(_: web.Application) -> None:
         await api.proxy.open()

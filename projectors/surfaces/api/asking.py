@@ -1,4 +1,4 @@
-"""How the memory is asked: in threads of one bounded executor, never in the event loop, and once its tables are there.
+"""How the memory is asked: in threads of bounded executors, never in the event loop, and once its tables are there.
 
 `Asked` is what the API needs of a memory beside its verbs; what it takes from inside LocalMemory is taken here alone.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from schemas import events as ev
-from schemas.errors import InvalidView, NotFound, NotReached, UndecodableEvent
+from schemas.errors import InvalidView, NotFound, NotReached, Unavailable, UndecodableEvent
 from schemas.jsonform import id_text, parse_id
 from streams import clock
 from streams.answers import Answer, Receipt, Recorded, beliefs_of
@@ -32,6 +32,7 @@ class Limits(NamedTuple):
     max_body_bytes: int = 16 * 1024 * 1024
     max_batch_events: int = 10_000
     threads: int = 16
+    appends: int = 256
     page_bytes: int = 4 * 1024 * 1024
 
 
@@ -50,20 +51,53 @@ class _Short(NamedTuple):
 
 
 class Asked:
-    """A memory in threads. `run` and `ask` are for the event loop, everything else is called in a thread."""
+    """A memory in threads. What is awaited is for the event loop, everything else is called in a thread. Appends, which
+    may wait for a broker, what reads everything, and what the process says of itself have threads of their own, so that
+    none of them waits for the others."""
 
-    def __init__(self, memory: LocalMemory, fleet: Fleet, threads: int) -> None:
+    def __init__(self, memory: LocalMemory, fleet: Fleet, limits: Limits) -> None:
         self.memory = memory
         self._fleet = fleet
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="slotlog-api")
+        self._appends_max, self._appends = limits.appends, 0
+        self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="slotlog-api")
+        self._appending = ThreadPoolExecutor(limits.threads, thread_name_prefix="slotlog-append")
+        self._whole = ThreadPoolExecutor(1, thread_name_prefix="slotlog-whole")
+        self._telling = ThreadPoolExecutor(2, thread_name_prefix="slotlog-tell")
 
     async def close(self) -> None:
         """Wait for what is being asked; nothing more is answered."""
-        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+        for threads in (self._threads, self._appending, self._whole, self._telling):
+            await asyncio.to_thread(threads.shutdown, wait=True, cancel_futures=True)
 
     async def run(self, do: Callable[[], T]) -> T:
         """What `do` returns, called in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, do)
+
+    async def run_append(self, do: Callable[[], T]) -> T:
+        """`run` for what appends.
+
+        Raises:
+            Unavailable: too many appends wait for the log already.
+        """
+        if self._appends >= self._appends_max:
+            raise Unavailable(f"{self._appends:,} appends wait for the log already", hint="try again")
+        self._appends += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._appending, do)
+        finally:
+            self._appends -= 1
+
+    async def run_whole(self, do: Callable[[], T]) -> T:
+        """`run` for what reads everything: one at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._whole, do)
+
+    async def run_telling(self, do: Callable[[], T]) -> T:
+        """`run` for what the process says of itself."""
+        return await asyncio.get_running_loop().run_in_executor(self._telling, do)
+
+    async def reach(self, space: str, needed: int | Position | None, timeout_s: float) -> None:
+        """Wait until the tables of the space have folded the offset `needed`; see `ask`."""
+        await self.ask(space, needed, timeout_s, lambda: None)
 
     async def ask(self, space: str, needed: int | Position | None, timeout_s: float, do: Callable[[], T]) -> T:
         """What `do` returns, called in a thread once the tables of the space have folded the offset `needed`.

@@ -89,15 +89,15 @@ class Call:
 
     async def pass_on(self, url: str) -> web.StreamResponse:
         """The answer of the worker at `url`, which has the space."""
-        fleet, space = self.api.fleet, self.space
+        api, space = self.api, self.space
 
         def still_there() -> bool:
             try:
-                return fleet.elsewhere(space) == url
+                return not api.closing and api.fleet.elsewhere(space) == url
             except NotServing:
                 return False
 
-        return await self.api.proxy.pass_on(self.request, url, self.body if self.route.body else None, still_there)
+        return await api.proxy.pass_on(self.request, url, self.body if self.route.body else None, still_there)
 
     async def ask(self, needed: int | Position | None, look: Callable[[], bytes]) -> web.Response:
         """The JSON that `look` makes of the space's tables, once they have folded what is `needed`. It is called in a

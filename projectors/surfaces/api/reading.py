@@ -122,13 +122,15 @@ async def known(call: Call) -> web.StreamResponse:
 
 
 async def digest(call: Call) -> web.StreamResponse:
-    def found(memory: Memory) -> Mapping[str, str]:
-        of_space = memory.digest()[1].get(call.space)
+    def look() -> bytes:
+        call.at(call.api.memory.reached(call.space))
+        of_space = call.api.memory.digest()[1].get(call.space)
         if of_space is None:
             raise NotFound(f"nothing is in space {call.space!r}")
-        return {"space": call.space, "digest": of_space}
+        return encoded({"space": call.space, "digest": of_space})
 
-    return await plainly(call, found)
+    await call.api.asked.reach(call.space, call.needed, call.timeout_s)
+    return call.answer(await call.api.asked.run_whole(look))
 
 
 async def through_view(

@@ -74,7 +74,7 @@ async def quarantine(call: Call) -> web.StreamResponse:
 
 async def workers(call: Call) -> web.StreamResponse:
     """Every worker that is known, with one that does not answer among them: that is when one looks."""
-    own = plain([await call.api.asked.run(call.api.fleet.status)])
+    own = plain([await call.api.asked.run_telling(call.api.fleet.status)])
     if call.is_hop:
         return call.answer(encoded({"workers": own}))
     for told in await _told_by_others(call, STATUS_WITHIN_S):
@@ -88,7 +88,7 @@ async def healthy(call: Call) -> web.StreamResponse:
 
 async def ready(call: Call) -> web.StreamResponse:
     try:
-        status = await call.api.asked.run(call.api.fleet.status)
+        status = await call.api.asked.run_telling(call.api.fleet.status)
         is_ready, reasons = status.ready, list(status.reasons)
     except SlotlogError as error:
         is_ready, reasons = False, [str(error)]
@@ -103,7 +103,7 @@ async def metrics(call: Call) -> web.StreamResponse:
             call.api.metrics.partitions(call.api.fleet.status().partitions)
         return call.api.metrics.exposition()
 
-    body, content_type = await call.api.asked.run(look)
+    body, content_type = await call.api.asked.run_telling(look)
     return web.Response(body=body, headers={"Content-Type": content_type})
 
 
@@ -130,7 +130,7 @@ async def _parts(call: Call, own: Callable[[], Any]) -> list[Any]:
     Raises:
         NotServing: a partition has no answer, or two.
     """
-    here = await call.api.asked.run(partial(_own_part, call, own))
+    here = await call.api.asked.run_whole(partial(_own_part, call, own))
     if call.is_hop:
         call.headers[PARTITIONS_HEADER] = ",".join(map(str, here.partitions))
         return [here.found]

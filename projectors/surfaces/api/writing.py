@@ -47,10 +47,9 @@ async def append(call: Call) -> web.StreamResponse:
     if needs_tables and (url := call.elsewhere()) is not None:
         return await call.pass_on(url)
     do = partial(_append, memory, given)
-    if call.needed is None:
-        receipts = await asked.run(do)
-    else:
-        receipts = await asked.ask(call.space, call.needed, call.timeout_s, do)
+    if call.needed is not None:
+        await asked.reach(call.space, call.needed, call.timeout_s)
+    receipts = await asked.run_append(do)
     if wait_s > 0 and any(receipt.status == "accepted" for receipt in receipts):
         receipts = await _waited(call, receipts, wait_s)
     settled = all(receipt.status != "accepted" for receipt in receipts)
