@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -128,15 +128,11 @@ class Follower:
 
     @contextmanager
     def moment(self) -> Iterator[Moment]:
-        """The partition as of the last `refresh`, for long reads of one thread. Only this call must be kept apart from
-        others; in the block they may fold on. Whoever lets go of the tables ends the block's reads with StoreClosed."""
-        overlay = self._overlay
-        below = self.rows if overlay is None else overlay.base
-        with below.snapshot() if isinstance(below, Tables) else nullcontext(below) as rows:
-            if overlay is not None:
-                above = Overlay(rows)
-                above.update(overlay.writes)
-                rows = above
+        """The partition, which this process holds, as of the last `refresh`, for long reads of one thread. Only this
+        call must be kept apart from others; in the block they may fold on. Whoever lets go of the tables ends the
+        block's reads with StoreClosed."""
+        assert self._tables is not None
+        with self._tables.snapshot() as rows:
             yield Moment(self.head, self.holding, rows, Reads(rows, self._partition, self._codec))
 
     def open(self) -> None:

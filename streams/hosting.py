@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from schemas.checks import DEFAULT_MAX_VALUE_BYTES, check_space
-from schemas.errors import NotServing, StoreClosed
+from schemas.errors import NotServing
 from streams.answers import Receipt
-from streams.catchup import Followed, Follower, Moment
+from streams.catchup import Followed, Follower
 from streams.kafka_log import KafkaLog
 from streams.local import LocalMemory
 from streams.ports import Batch, Log, Record
@@ -195,8 +195,6 @@ class HostedMemory(LocalMemory):
         self.log = self._log
         self._answers = answers
         self.hosted = [Hosted(self._log, follower, metrics) for follower in self._followers]
-        self._whole = threading.RLock()
-        self._moments: list[Moment] | None = None
 
     def _partition_of(self, space: str) -> int:
         check_space(space)
@@ -214,33 +212,14 @@ class HostedMemory(LocalMemory):
     def _first(self, partition: int) -> int:
         return self.hosted[partition].first
 
-    @contextmanager
-    def _all_locked(self) -> Iterator[Sequence[Followed]]:
-        """Every partition that is answered for, as of one moment. No lock is held meanwhile, so that folding and other
-        reads go on; but one such read goes on at a time. Entered again by its thread it is the same moment."""
-        with self._whole:
-            if self._moments is not None:
-                yield self._moments
-                return
-            try:
-                with ExitStack() as snapshots:
-                    self._moments = self._all_now(snapshots)
-                    yield self._moments
-            except StoreClosed as error:
-                self._check_open()
-                problem = "a partition was given to another worker before it was read to its end"
-                raise NotServing(problem, hint="ask again: it is routed anew") from error
-            finally:
-                self._moments = None
-
-    def _all_now(self, snapshots: ExitStack) -> list[Moment]:
+    def _all_now(self, held: ExitStack) -> Sequence[Followed]:
         self._check_open()
         mine = [one for one in self.hosted if one.role == "active"]
         with ExitStack() as locks:
             for one in mine:
                 locks.enter_context(one.lock)
                 self._check_serving(one.follower.head.partition)
-            return [snapshots.enter_context(one.follower.moment()) for one in mine]
+            return [held.enter_context(one.follower.moment()) for one in mine]
 
     def _settled(self, receipts: list[Receipt]) -> list[Receipt]:
         return receipts  # what becomes of an event is known once it is folded, and a write waits for no table

@@ -30,14 +30,14 @@ class Tending(Partitions, Memory):
     """Administrative verbs of `Memory`, on the log itself."""
 
     def digest(self) -> tuple[str, dict[str, str]]:
-        with self._all_locked() as followers:
+        with self._all_at_once() as followers:
             spaces: dict[str, str] = {}
             for follower in followers:
                 spaces.update(digests(follower.rows))
             return combined(spaces), dict(sorted(spaces.items()))
 
     def info(self) -> Info:
-        with self._all_locked() as followers:
+        with self._all_at_once() as followers:
             spaces = [
                 SpaceInfo(name, row.events, reads.position(row.first_offset), reads.position(row.last_offset))
                 for reads in (follower.reads for follower in followers)

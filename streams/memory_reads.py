@@ -253,7 +253,7 @@ class Reading(Partitions, Memory):
             return sorted(self._fresh(space).sessions(space), key=lambda session: session.first)
 
     def quarantined(self) -> list[Quarantined]:
-        with self._all_locked() as followers:
+        with self._all_at_once() as followers:
             return [one for follower in followers for one in follower.reads.quarantined()]
 
     def _timeline(self, space: str, entity: str | None, slot: str | None, resolved: ResolvedView) -> Iterator[Recorded]:

@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from schemas.checks import check_space
-from schemas.errors import SlotlogError, StoreClosed
+from schemas.errors import NotServing, SlotlogError, StoreClosed
 from streams.catchup import FLUSH_INTERVAL_S, TAIL_MAX_EVENTS, Followed, Follower
 from streams.making import Making
 from streams.ports import Clone, Position
 from streams.reads import Reads
+from streams.rows import Head
 from streams.stores import open_store
 
 KEEP_UP_INTERVAL_S = 1.0
@@ -42,7 +43,8 @@ class Partitions:
         opened = open_store(store, create=create, timeout_s=timeout_s)
         self._store, self._log, self._codec = opened.name, opened.log, opened.codec
         self._pid = os.getpid()
-        self._lock = threading.RLock()
+        self._lock, self._whole = threading.RLock(), threading.RLock()
+        self._moments: Sequence[Followed] | None = None
         self._closed = threading.Event()
         self._keeper: threading.Thread | None = None
         self._tables_folder = opened.tables
@@ -80,12 +82,42 @@ class Partitions:
         return self._lock
 
     @contextmanager
-    def _all_locked(self) -> Iterator[Sequence[Followed]]:
-        """Every partition that is answered for, of one moment: here held, and brought to the end of the log."""
+    def _all_at_once(self) -> Iterator[Sequence[Followed]]:
+        """Every partition that is answered for, as of one moment. Where this process holds the tables, no lock is held
+        meanwhile, so that folding and other reads go on; but one such read goes on at a time. Entered again by its
+        thread it is the same moment. Never entered by who holds a partition."""
+        self._mind_fork()
+        with self._whole:
+            if self._moments is not None:
+                yield self._moments
+                return
+            try:
+                with ExitStack() as held:
+                    self._moments = self._all_now(held)
+                    yield self._moments
+            except StoreClosed as error:
+                self._check_open()
+                raise NotServing(
+                    "the tables were let go of before they were read to their end", hint="ask again"
+                ) from error
+            finally:
+                self._moments = None
+
+    def _all_now(self, held: ExitStack) -> Sequence[Followed]:
+        """Every partition that is answered for, brought to the end of the log, as it is until `held` is closed."""
+        with self._lock:
+            self._all_fresh()
+            if all(follower.holding for follower in self._followers):
+                return [held.enter_context(follower.moment()) for follower in self._followers]
+            held.enter_context(self._lock)  # what lies over another process's tables changes with every read
+            return self._followers
+
+    def heads(self) -> Sequence[Head]:
+        """Where every partition stands, brought to the end of the log."""
         self._mind_fork()
         with self._lock:
             self._all_fresh()
-            yield self._followers
+            return [follower.head for follower in self._followers]
 
     def _fresh(self, space: str) -> Reads:
         """Reads of the space's partition, brought to the end of the log."""
@@ -131,6 +163,7 @@ class Partitions:
         """A child that was forked reads for itself; the tables stay its parent's."""
         if self._pid != os.getpid():
             self._pid, self._lock, self._keeper = os.getpid(), threading.RLock(), None
+            self._whole, self._moments = threading.RLock(), None
             for follower in self._followers:
                 follower.leave_to_parent()
 

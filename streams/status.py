@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from streams.answers import Info
+    from streams.rows import Head
 
 ALONE_POLL_S = 0.1
 
@@ -52,14 +52,14 @@ class WorkerStatus(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
-class _Informed(Protocol):
-    def info(self) -> Info: ...
+class _Headed(Protocol):
+    def heads(self) -> Sequence[Head]: ...
 
 
 class Alone:
     """The fleet of `slotlog serve`: one process, which answers for every space. See `ports.Fleet`."""
 
-    def __init__(self, memory: _Informed, url: str | None = None) -> None:
+    def __init__(self, memory: _Headed, url: str | None = None) -> None:
         self._memory = memory
         self._url = url
 
@@ -74,8 +74,10 @@ class Alone:
     def status(self) -> WorkerStatus:
         """As of now, every partition brought to the end of the log."""
         partitions = tuple(
-            PartitionStatus(one.partition, "active", "live", one.next, one.next, one.quarantined, ready=True)
-            for one in self._memory.info().partitions
+            PartitionStatus(
+                head.partition, "active", "live", head.next_offset, head.next_offset, head.quarantined, True
+            )
+            for head in self._memory.heads()
         )
         return WorkerStatus("alone", self._url, True, True, partitions, quarantine_reasons(partitions))
 

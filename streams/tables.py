@@ -23,7 +23,6 @@ from rocksdict import (
     Options,
     Rdict,
     RdictIter,
-    Snapshot,
     WriteBatch,
     WriteOptions,
 )
@@ -94,10 +93,12 @@ class Tables:
 
     @contextmanager
     def snapshot(self) -> Iterator[SnapshotRows]:
-        """The rows of this moment, whatever is written while the block goes on. For one thread, and for reads that take
-        long: whoever closes the tables waits until the block ends, which it does by StoreClosed at its next row."""
+        """The rows of this moment, whatever is written while the block goes on; nothing may be written while it begins.
+        For one thread, and for reads that take long: whoever closes the tables waits until the block ends, which it
+        does by StoreClosed at its next row."""
         with self._snapshot_ended:
-            made = SnapshotRows(self, self._open().snapshot())
+            database = self._open()
+            made = SnapshotRows(self, database.iter(), database.iter())
             self._snapshots += 1
         try:
             yield made
@@ -189,74 +190,56 @@ class Tables:
 
 
 class SnapshotRows:
-    """Rows as they were at one moment; see `rows.Rows` for how they are read, and `Tables.snapshot` for how long."""
+    """Rows as they were at one moment; see `rows.Rows` for how they are read, and `Tables.snapshot` for how long. One
+    scan goes on at a time: the next one ends it. RocksDB's iterators stay as of when they were made, while rocksdict's
+    own snapshots do not iterate as of themselves."""
 
-    def __init__(self, tables: Tables, snapshot: Snapshot) -> None:
+    def __init__(self, tables: Tables, gets: RdictIter, scans: RdictIter) -> None:
         self._tables = tables
-        self._snapshot: Snapshot | None = snapshot
-        self._scans: set[_Scan] = set()
+        self._iterators: tuple[RdictIter, RdictIter] | None = (gets, scans)
+        self._scan = 0
 
     def get(self, key: bytes) -> bytes | None:
         return self.get_many((key,))[0]
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        with self._scan() as scan:
-            found: list[bytes | None] = []
-            for key in keys:
-                scan.rows.seek(key)
-                there = scan.rows.valid() and scan.rows.key() == key
-                found.append(scan.rows.value() if there else None)
-                if not there:
-                    self._tables.check(scan.rows)
-            return found
+        return [self._get(self._opened()[0], key) for key in keys]
+
+    def _get(self, rows: RdictIter, key: bytes) -> bytes | None:
+        rows.seek(key)
+        if rows.valid() and rows.key() == key:
+            return cast(bytes, rows.value())
+        self._tables.check(rows)
+        return None
 
     def scan(self, start: bytes, stop: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        with self._scan() as scan:
+        rows = self._opened()[1]
+        self._scan += 1
+        mine = self._scan
+        if reverse:
+            _seek_below(rows, stop)
+        else:
+            rows.seek(start)
+        while rows.valid() and start <= (key := rows.key()) < stop:
+            yield key, rows.value()
+            self._opened()
+            if mine != self._scan:
+                raise RuntimeError("a scan of a snapshot was gone on with after the next one had begun")
             if reverse:
-                _seek_below(scan.rows, stop)
+                rows.prev()
             else:
-                scan.rows.seek(start)
-            while scan.rows.valid() and start <= (key := scan.rows.key()) < stop:
-                yield key, scan.rows.value()
-                self._check_open()
-                if reverse:
-                    scan.rows.prev()
-                else:
-                    scan.rows.next()
-            self._tables.check(scan.rows)
+                rows.next()
+        self._tables.check(rows)
 
     def end(self) -> None:
-        """Let go of everything that keeps the tables from being closed."""
-        for scan in self._scans:
-            scan.end()
-        self._scans.clear()
-        self._snapshot = None
+        """Let go of what keeps the tables from being closed."""
+        self._iterators = None
 
-    def _check_open(self) -> Snapshot:
+    def _opened(self) -> tuple[RdictIter, RdictIter]:
         self._tables.check_open()
-        if self._snapshot is None:
+        if self._iterators is None:
             raise StoreClosed(f"the snapshot of the tables in {self._tables.folder} has ended")
-        return self._snapshot
-
-    @contextmanager
-    def _scan(self) -> Iterator[_Scan]:
-        made = _Scan(self._check_open().iter())
-        self._scans.add(made)
-        try:
-            yield made
-        finally:
-            self._scans.discard(made)
-            made.end()
-
-
-class _Scan:
-    """An iterator of RocksDB that can be taken away from a generator that was left half-way."""
-
-    def __init__(self, rows: RdictIter) -> None:
-        self.rows = rows
-
-    def end(self) -> None:
-        self.__dict__.pop("rows", None)
+        return self._iterators
 
 
 def _seek_below(rows: RdictIter, stop: bytes) -> None:

@@ -12,7 +12,7 @@ from schemas.codec import Codec
 from schemas.errors import NotServing
 from streams import partitions as streams_partitions
 from streams.answers import Receipt
-from streams.catchup import Follower
+from streams.catchup import Followed
 from streams.clock import now_micros
 from streams.local import LocalMemory
 from streams.partitioner import partition_of
@@ -74,8 +74,8 @@ class HalfMemory(LocalMemory):
         return super()._fresh(space)
 
     @contextmanager
-    def _all_locked(self) -> Iterator[Sequence[Follower]]:
-        with super()._all_locked() as followers:
+    def _all_at_once(self) -> Iterator[Sequence[Followed]]:
+        with super()._all_at_once() as followers:
             yield [one for one in followers if one.head.partition in self.mine]
 
     def _settled(self, receipts: list[Receipt]) -> list[Receipt]:

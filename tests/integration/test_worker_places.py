@@ -1,0 +1,78 @@
+"""A worker's place in its group: kept over a restart, moved with it, never shared; and given up well when it is told
+to end."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from fleet import Fleet, Worker, fact_path, fleet, free_port, until
+from fleet_load import SPACES, fact
+from kafka_broker import Broker
+
+
+@pytest.fixture
+def workers(tmp_path: Path, broker: Broker) -> Iterator[Fleet]:
+    """Two workers that have folded a few events, on a topic of two partitions."""
+    with fleet(tmp_path, broker, partitions=2) as made:
+        made.log.append([fact(space, "user:x", "n", "before") for space in SPACES])
+        made.start("w1", "w2")
+        made.settle()
+        yield made
+
+
+def answers_for_all(workers: Fleet, value: str) -> Callable[[], bool]:
+    """Whether every worker answers for every space, with this value."""
+    paths = [fact_path(space, "user:x", "n") for space in SPACES]
+    return lambda: all(value in worker.ask(path).text for worker in workers.living() for path in paths)
+
+
+def test_a_worker_that_is_back_under_another_url_is_found_there(workers: Fleet) -> None:
+    """Within its session the group would give it its old place, with the old URL in it."""
+    back = workers.workers["w1"]
+    back.kill()
+    back.port = free_port()
+    workers.start("w1")
+    workers.serve()
+    workers.log.append([fact(space, "user:x", "n", "after") for space in SPACES])
+    until(answers_for_all(workers, "after"), workers.told)
+    assert back.status()["url"].endswith(f":{back.port}")
+
+
+def test_a_second_worker_of_the_same_id_is_refused(workers: Fleet, tmp_path: Path, broker: Broker) -> None:
+    """The one that has the place keeps it, and all is answered for as before."""
+    first = workers.workers["w1"]
+    twin = Worker(tmp_path / "twin", "w1", broker.bootstrap, workers.topic)
+    try:
+        twin.start()
+        assert twin.ended() == 3, twin.output
+        *_, error, hint = twin.output.strip().splitlines()
+        assert error == f"error: a worker at http://127.0.0.1:{first.port} has the id of this one, w1"
+        assert hint.startswith("hint: give each worker an id")
+        assert "Traceback" not in twin.output
+    finally:
+        twin.kill()
+    workers.log.append([fact(space, "user:x", "n", "after") for space in SPACES])
+    until(answers_for_all(workers, "after"), workers.told)
+    assert first.running
+
+
+def test_a_worker_ends_well_though_streams_are_open(workers: Fleet) -> None:
+    """Its own, and one that it passes on."""
+    worker = workers.workers["w1"]
+    streams = []
+    for space in SPACES:
+        connection = http.client.HTTPConnection("127.0.0.1", worker.port, timeout=60)
+        connection.request("GET", f"/v1/spaces/{quote(space, safe='')}/changes")
+        streams.append((connection, connection.getresponse()))
+    assert {response.status for _, response in streams} == {200}
+    worker.stop()
+    for connection, response in streams:
+        with suppress(http.client.IncompleteRead, ConnectionError):
+            response.read()
+        connection.close()
+    workers.serve()
