@@ -220,8 +220,9 @@ class Asked:
 
     @contextmanager
     def covered(self) -> Iterator[list[int]]:
-        """The partitions that are answered for here; as long as this is entered, they stay so."""
-        with self.memory._all_locked() as followers:
+        """The partitions that are answered for here; as long as this is entered, what reads everything is of them, as
+        they are now."""
+        with self.memory._all_at_once() as followers:
             yield [follower.head.partition for follower in followers]
 
     @property

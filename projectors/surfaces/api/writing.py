@@ -41,7 +41,7 @@ class Given(NamedTuple):
 async def append(call: Call) -> web.StreamResponse:
     """Appended here, unless the tables of the space are needed for it."""
     asked, memory = call.api.asked, call.api.memory
-    given = await asked.run(partial(_given, call))
+    given = await asked.run_append(partial(_given, call))
     wait_s: float = call.given.get("wait", 0.0)
     needs_tables = given.name_earlier_ones or wait_s > 0 or call.needed is not None
     if needs_tables and (url := call.elsewhere()) is not None:
