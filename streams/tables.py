@@ -30,7 +30,7 @@ from rocksdict import (
 from schemas.errors import SlotlogError, StoreClosed, StoreDamaged, StoreFull
 
 _BLOCK_CACHE_BYTES = 64 << 20
-_WRITE_BUFFER_BYTES = 32 << 20
+_WRITE_BUFFER_BYTES = 8 << 20
 _BLOOM_BITS_PER_KEY = 10
 _READ_OPEN_ATTEMPTS = 20
 _SNAPSHOTS_END_S = 10.0
