@@ -38,7 +38,8 @@ _ANY = identity(None)
 class MergePlan(msgspec.Struct, frozen=True):
     """A merge, as it would be now. `at` is the last event of the space that it would take account of, `changes` what it
     would change on the branch merged into, `events` what has to be appended for it: none while a conflict is not
-    settled, and none where there is nothing to merge."""
+    settled, and none where there is nothing to merge. `idle` are those of the slots that were asked for of which the
+    source has nothing to bring."""
 
     source: str
     into: str
@@ -46,6 +47,7 @@ class MergePlan(msgspec.Struct, frozen=True):
     conflicts: tuple[Conflict, ...]
     changes: tuple[Difference, ...]
     events: tuple[ev.Event, ...]
+    idle: tuple[tuple[str, str], ...] = ()
 
 
 class Merged(msgspec.Struct, frozen=True):
@@ -101,8 +103,9 @@ class Merger:
             InvalidInput: a conflict can't be settled so.
         """
         source, into, at = self._theirs.branch, self._ours.branch, self._theirs.as_of
+        idle = tuple(slot for slot in only or () if not self._brings([slot]))
         if not self._brings(only):
-            return MergePlan(source, into, at, (), (), ())
+            return MergePlan(source, into, at, (), (), (), idle)
         at_event = self._reads.event_at(self._space, at.offset).event.event_id
         merge = self._making.merge(self._space, source, into=into, at=id_text(at_event), only=only, **common)
         conflicts = tuple(self._conflicts(only))
@@ -115,7 +118,7 @@ class Merger:
                 settling += self._settled(draft, (conflict.entity, conflict.slot), take, common)
         changes = tuple(diff(self._reads, self._space, self._ours, self._after(draft), draft.reads))
         events = () if conflicts and take is None else (merge, *settling)
-        return MergePlan(source, into, at, conflicts, changes, events)
+        return MergePlan(source, into, at, conflicts, changes, events, idle)
 
     def _brings(self, only: Sequence[Slot] | None) -> bool:
         """Whether the merge shows anything that is not shown without it."""

@@ -215,6 +215,8 @@ def _show_merge(plan: MergePlan, take: str | None, *, some: bool) -> None:
             for text in conflict_lines(conflict, plan.source, plan.into):
                 output.line(f"  {text}")
     if plan.events:
+        for entity, slot in plan.idle:
+            output.note(f"{output.word(plan.source)} says nothing new of {output.word(entity)} {output.word(slot)}")
         show_changes(plan.changes, f"on {output.word(plan.into)}", but=plan.events)
     elif not plan.conflicts:
         what = f"all that {output.word(plan.source)} says" + (" of these slots" if some else "")

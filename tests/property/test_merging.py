@@ -91,6 +91,7 @@ def test_a_merge_is_what_the_reference_says(
     assert {(one.entity, one.slot) for one in plan.conflicts} & set(PAIRS) == wanted
     brings = oracle.brings(ours, replace(ours, branch=source), only)
     assert bool(plan.events) == (brings and (take is not None or not plan.conflicts))
+    assert plan.idle == tuple(one for one in only or () if not oracle.brings(ours, replace(ours, branch=source), [one]))
     note(f"{len(wanted)} conflicts, take {take}, {len(plan.events)} events")
     assert plan.events == () or take is not None or not plan.conflicts
     _append(oracle, plan, last)

@@ -182,6 +182,8 @@ def test_a_side_settles_conflicts(run: Run, take: str, value: str) -> None:
 
 def test_a_merge_of_some_slots(run: Run) -> None:
     forked(run)
+    dry = run("branch", "merge", SPACE, "idea", "--only", ALICE, "city", "--only", ALICE, "x", "--dry-run")
+    assert dry.stderr == "idea says nothing new of user:alice x\n"
     found = document(run("branch", "merge", SPACE, "idea", "--only", ALICE, "city", "--session", "run-8", "--json"))
     assert len(found["receipts"]) == 1
     assert found["plan"]["events"][0]["session"] == "run-8"
