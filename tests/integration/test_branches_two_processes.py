@@ -1,75 +1,129 @@
-"""Nothing shared moves: each process looks at its own branches and commits, per call, while others look elsewhere."""
+"""Nothing that branches share moves: two processes read a branch each, in turn and at once, while a third writes on
+main and on both. A branch's answers are those of its own writes alone, and a view that is held answers as it did."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-import process_worker as workers
 import pytest
 from process_worker import ALICE, SPACE, Worker
 from quick_folder import quick_folder
 
-from schemas import events as ev
-from streams import Memory, View
+from streams import Belief, Memory
+from streams.view import View
 
-SLOT = "city"
-SHAS = ("a" * 40, "b" * 40)
-ROUNDS = 60
+BRANCHES = ("idea", "plan")
+EVERYWHERE = ("main", *BRANCHES)
+READS, ROUNDS = 60, 40
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Two branches and two commits that each believe something else of one slot, and main, which believes a third."""
-    with quick_folder() as made, Memory.open(made, actor="agent:x") as memory:
-        memory.append(
-            {
-                "type": "CommitSeen", "space": SPACE, "repo": "app", "sha": sha, "parents": [],
-                "committed_at": "2026-01-01T00:00:00Z",
-            }
-            for sha in SHAS
-        )  # fmt: skip
-        memory.remember(SPACE, ALICE, SLOT, "Bern")
-        for branch in ("left", "right"):
-            memory.fork(SPACE, branch)
-            memory.remember(SPACE, ALICE, SLOT, branch, branch=branch)
-        for sha in SHAS:
-            memory.remember(SPACE, ALICE, "port", sha[0], code=ev.Code(repo="app", sha=sha))
-        memory.remember(SPACE, ALICE, SLOT, "main 0")
+    """Both branches know what main said before, and not what it says after."""
+    with quick_folder() as made:
+        with Memory.open(made, actor="agent:main") as memory:
+            memory.remember(SPACE, ALICE, "plan", "free")
+            memory.remember(SPACE, ALICE, "city", "Bern")
+            for branch in BRANCHES:
+                memory.fork(SPACE, branch)
+            for branch in EVERYWHERE:
+                memory.remember(SPACE, ALICE, "plan", f"{branch} 0", branch=branch)
+            memory.remember(SPACE, ALICE, "city", "Basel")
         yield made
 
 
-def asked_while_main_moves(side: Worker) -> list[list[str]]:
-    """All answers of a process, until main has moved between two of them."""
-    answers: list[list[str]] = []
-    while len({main for _, main, _ in answers}) < 3:
-        answers += side.ask((ALICE, SLOT, ROUNDS))
-        assert len(answers) < 1_000 * ROUNDS, "main does not move"
-    return answers
+def belief(memory: Memory, slot: str, view: View) -> Belief:
+    found = memory.get(SPACE, ALICE, slot, view)
+    assert isinstance(found, Belief)
+    return found
 
 
-@pytest.mark.parametrize("hold", [(True, False), (False, False)])
-def test_two_processes_read_two_branches_at_once(folder: Path, hold: tuple[bool, bool]) -> None:
-    """Each sees its own branch and its own commit all along, and what a third one writes to main meanwhile, where it
-    looks at main, never going back."""
-    sides = [
-        Worker(workers.views_reader, folder, holds, [View(branch=branch), View(), View(at_sha=sha)])
-        for holds, branch, sha in zip(hold, ("left", "right"), SHAS, strict=True)
-    ]
-    assert [side.hear() for side in sides] == ["ready", "ready"]
-    with Memory.open(folder, actor="agent:y", hold=False) as writer, ThreadPoolExecutor(2) as asking:
-        found = [asking.submit(asked_while_main_moves, side) for side in sides]
-        number = 0
-        while not all(one.done() for one in found):
-            number += 1
-            writer.remember(SPACE, ALICE, SLOT, f"main {number}")
-            assert str(getattr(writer.get(SPACE, ALICE, SLOT), "value", "")) == f"main {number}"
-    for branch, answers in zip(("left", "right"), (one.result() for one in found), strict=True):
-        assert {own for own, _, _ in answers} == {branch}
-        seen = [int(str(main).removeprefix("main ")) for _, main, _ in answers]
-        assert seen == sorted(seen)
-    ports = [{at for _, _, at in side.ask((ALICE, "port", 3))} for side in sides]
-    assert ports == [{"a"}, {"b"}]
-    for side in sides:
-        side.stop()
+def known(memory: Memory, view: View) -> tuple[Any, Any]:
+    return belief(memory, "plan", view).value, belief(memory, "city", view).value
+
+
+def reading(pipe: Connection, folder: Path, branch: str, hold: bool) -> None:
+    """Answer each question with what the branch knows, now and as of before the first question; until there is none."""
+    with Memory.open(folder, hold=hold, create=False) as memory:
+        held = memory.resolve(SPACE, View(branch=branch)).view()
+        while True:
+            try:
+                count = pipe.recv()
+            except EOFError:
+                return
+            pipe.send([(known(memory, View(branch=branch)), known(memory, held)) for _ in range(count)])
+
+
+def writing(pipe: Connection, folder: Path) -> None:
+    """Write round by round, everywhere in turn, and say each round when it is acknowledged; the last one is None."""
+    with Memory.open(folder, hold=False, create=False, actor="agent:writer") as memory:
+        for number in range(1, ROUNDS + 1):
+            for branch in EVERYWHERE:
+                memory.remember(SPACE, ALICE, "plan", f"{branch} {number}", branch=branch)
+            pipe.send(number)
+        pipe.send(None)
+
+
+def rounds_told(told: list[tuple[tuple[Any, Any], tuple[Any, Any]]], branch: str, city: str) -> list[int]:
+    """The round that each answer is of, once all of them are the branch's own."""
+    found = []
+    for (plan, where), held in told:
+        own, _, number = str(plan).partition(" ")
+        assert (own, where) == (branch, city)
+        assert held == (f"{branch} 0", city), "a view that is held has moved"
+        found.append(int(number))
+    return found
+
+
+@pytest.mark.parametrize("holds", [(False, False), (True, False)], ids=["nobody holds", "one holds the tables"])
+def test_two_processes_read_two_branches_while_a_third_writes(folder: Path, holds: tuple[bool, bool]) -> None:
+    readers = {branch: Worker(reading, folder, branch, hold) for branch, hold in zip(BRANCHES, holds, strict=True)}
+    newest = dict.fromkeys(EVERYWHERE, 0)
+    with Memory.open(folder, hold=False, create=False) as memory:
+        before = memory.resolve(SPACE, View()).view()
+        for branch, reader in readers.items():
+            assert rounds_told(reader.ask(1), branch, "Bern") == [0]
+        writer = Worker(writing, folder)
+        acknowledged: int | None = 0
+        while acknowledged is not None:
+            for reader in readers.values():  # both are asked, then both are heard: they read at once
+                reader.pipe.send(3)
+            for branch, reader in readers.items():
+                told = rounds_told(reader.hear(), branch, "Bern")
+                assert told == sorted(told)
+                assert min(newest[branch], told[0]) == newest[branch], "a later answer knows no less"
+                assert told[0] >= acknowledged, "what was acknowledged before the question is known"
+                newest[branch] = told[-1]
+            plan, city = known(memory, View())
+            assert (plan.partition(" ")[0], city) == ("main", "Basel")
+            assert known(memory, before) == ("main 0", "Basel")
+            acknowledged = writer.hear()
+        writer.stop()
+        for branch, reader in readers.items():
+            assert rounds_told(reader.ask(READS), branch, "Bern") == [ROUNDS] * READS
+        assert known(memory, View()) == (f"main {ROUNDS}", "Basel")
+        assert known(memory, before) == ("main 0", "Basel")
+    for reader in readers.values():
+        reader.stop()
+
+
+def test_a_process_that_reads_and_writes_one_branch_moves_no_other(folder: Path) -> None:
+    """No answer of main or of the other branch changes, whatever is asked for and said on the one."""
+    reader = Worker(reading, folder, "plan", False)
+    with Memory.open(folder, hold=False, create=False, actor="agent:idea") as memory:
+        main = memory.get(SPACE, ALICE, "plan", View(valid_at=memory.resolve(SPACE).view().valid_at))
+        for number in range(1, ROUNDS + 1):
+            memory.remember(SPACE, ALICE, "plan", f"idea {number}", branch="idea")
+            memory.remember(SPACE, ALICE, "city", f"place {number}", branch="idea")
+            reader.pipe.send(1)
+            assert known(memory, View(branch="idea")) == (f"idea {number}", f"place {number}")
+            assert rounds_told(reader.hear(), "plan", "Bern") == [0]
+            assert known(memory, View()) == ("main 0", "Basel")
+        now = memory.get(SPACE, ALICE, "plan", View())
+        assert isinstance(main, Belief)
+        assert isinstance(now, Belief)
+        assert (now.event_id, now.position, now.value) == (main.event_id, main.position, main.value)
+    reader.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from unittest.mock import patch
 
 import pytest
 from comparing import check_changes, check_entity, check_slot, lens_of, resolved
@@ -32,6 +33,7 @@ from strategies import (
 )
 
 from schemas.errors import InvalidView
+from streams import ancestry
 from streams.reads import Bounds, Reads
 from streams.view import View
 
@@ -161,12 +163,19 @@ def test_a_view_of_a_branch_that_is_not_there_is_refused(steps: list[Step], bran
     steps=histories(of=pinned, max_size=26),
     data=st.data(),
     clone=st.one_of(st.none(), st.frozensets(st.sampled_from(SHAS))),
+    one_by_one=st.sampled_from((1, 2, 256)),
+    at_once=st.sampled_from((2, 200_000)),
 )
 def test_reads_at_commits_agree_with_the_reference(
-    steps: list[Step], data: st.DataObject, clone: frozenset[str] | None
+    steps: list[Step], data: st.DataObject, clone: frozenset[str] | None, one_by_one: int, at_once: int
 ) -> None:
-    """With a clone that has some of the commits, or none; with the log's commits; and with both."""
-    history = built(steps)
+    """With a clone that has some of the commits, or none; with the log's commits, read one by one, or at once as far as
+    that goes; and with both."""
+    with patch.multiple(ancestry, _ONE_BY_ONE=one_by_one, _AT_ONCE_MAX=at_once):
+        _check_reads_at_commits(built(steps), data, clone)
+
+
+def _check_reads_at_commits(history: History, data: st.DataObject, clone: frozenset[str] | None) -> None:
     rows, head = folded(history.records())
     oracle = history.reference()
     reads = Reads(rows, 0, CODEC, clone=None if clone is None else Copy(clone))
