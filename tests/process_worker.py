@@ -14,7 +14,6 @@ from typing import Any
 from schemas.errors import NotFound
 from streams.file_lock import FileLock
 from streams.memory import Memory
-from streams.view import View
 
 SPACE, ALICE = "acme/support", "user:alice"
 _context = multiprocessing.get_context("forkserver")
@@ -93,15 +92,6 @@ def reader(pipe: Connection, folder: Path, hold: bool) -> None:
             except NotFound:
                 seen = False
             pipe.send((seen, memory.resolve(SPACE).as_of.offset))
-
-
-def views_reader(pipe: Connection, folder: Path, hold: bool, views: list[View]) -> None:
-    """For each question, (entity, slot, rounds): what each of the views answers, so many times in turn."""
-    with Memory.open(folder, hold=hold, create=False) as memory:
-        pipe.send("ready")
-        for entity, slot, rounds in iter(lambda: _next(pipe), None):
-            answers = [[memory.get(SPACE, entity, slot, view) for view in views] for _ in range(rounds)]
-            pipe.send([[getattr(one, "value", one) for one in each] for each in answers])
 
 
 def burst(pipe: Connection, folder: Path, name: str, count: int) -> None:
