@@ -1,21 +1,23 @@
 """Nothing that branches share moves: two processes read a branch each, in turn and at once, while a third writes on
-main and on both. A branch's answers are those of its own writes alone, and a view that is held answers as it did."""
+main and on both, and at a commit each. A branch's answers are those of its own writes alone, and a view that is held
+answers as it did."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from process_worker import ALICE, SPACE, Worker
 from quick_folder import quick_folder
 
-from streams import Belief, Memory
-from streams.view import View
+from schemas import events as ev
+from streams import Belief, Memory, View
 
 BRANCHES = ("idea", "plan")
+SHAS = {"idea": "a" * 40, "plan": "b" * 40}
 EVERYWHERE = ("main", *BRANCHES)
 READS, ROUNDS = 5, 40
 
@@ -32,7 +34,20 @@ def folder() -> Iterator[Path]:
             for branch in EVERYWHERE:
                 memory.remember(SPACE, ALICE, "plan", f"{branch} 0", branch=branch)
             memory.remember(SPACE, ALICE, "city", "Basel")
+            for sha in SHAS.values():
+                told = {"type": "CommitSeen", "space": SPACE, "repo": "app", "sha": sha, "parents": []}
+                memory.append([told | {"committed_at": "2026-01-01T00:00:00Z"}])
+                memory.remember(SPACE, ALICE, "commit", sha, code=ev.Code(repo="app", sha=sha))
         yield made
+
+
+class Told(NamedTuple):
+    """What a process was answered: of its branch now and as of before its first question, of main, and at its commit."""
+
+    own: tuple[Any, Any]
+    held: tuple[Any, Any]
+    main: tuple[Any, Any]
+    at_commit: Any
 
 
 def belief(memory: Memory, slot: str, view: View) -> Belief:
@@ -46,15 +61,20 @@ def known(memory: Memory, view: View) -> tuple[Any, Any]:
 
 
 def reading(pipe: Connection, folder: Path, branch: str, hold: bool) -> None:
-    """Answer each question with what the branch knows, now and as of before the first question; until there is none."""
+    """Answer each question, a number, with what is known so many times in turn; until there is none."""
     with Memory.open(folder, hold=hold, create=False) as memory:
+
+        def told() -> Told:
+            at_commit = belief(memory, "commit", View(at_sha=SHAS[branch])).value
+            return Told(known(memory, View(branch=branch)), known(memory, held), known(memory, View()), at_commit)
+
         held = memory.resolve(SPACE, View(branch=branch)).view()
         while True:
             try:
                 count = pipe.recv()
             except EOFError:
                 return
-            pipe.send([(known(memory, View(branch=branch)), known(memory, held)) for _ in range(count)])
+            pipe.send([told() for _ in range(count)])
 
 
 def writing(pipe: Connection, folder: Path) -> None:
@@ -70,14 +90,22 @@ def writing(pipe: Connection, folder: Path) -> None:
             pipe.send(number)
 
 
-def rounds_told(told: list[tuple[tuple[Any, Any], tuple[Any, Any]]], branch: str, city: str) -> list[int]:
-    """The round that each answer is of, once all of them are the branch's own."""
-    found = []
-    for (plan, where), held in told:
-        own, _, number = str(plan).partition(" ")
-        assert (own, where) == (branch, city)
-        assert held == (f"{branch} 0", city), "a view that is held has moved"
-        found.append(int(number))
+def rounds_told(answers: list[Told], branch: str) -> list[int]:
+    """The round that each answer of the branch is of, once all answers are what they must be."""
+    for one in answers:
+        assert one.held == (f"{branch} 0", "Bern"), "a view that is held has moved"
+        assert one.at_commit == SHAS[branch]
+    assert [one.own[1] for one in answers] == ["Bern"] * len(answers)
+    assert [one.main[1] for one in answers] == ["Basel"] * len(answers)
+    rounds_of([one.main[0] for one in answers], "main")
+    return rounds_of([one.own[0] for one in answers], branch)
+
+
+def rounds_of(plans: list[str], branch: str) -> list[int]:
+    parted = [plan.partition(" ") for plan in plans]
+    assert {own for own, _, _ in parted} == {branch}
+    found = [int(number) for _, _, number in parted]
+    assert found == sorted(found), "a later answer knows no less"
     return found
 
 
@@ -87,14 +115,13 @@ def test_two_processes_read_two_branches_while_a_third_writes(folder: Path, hold
     with Memory.open(folder, hold=False, create=False) as memory:
         before = memory.resolve(SPACE, View()).view()
         for branch, reader in readers.items():
-            assert rounds_told(reader.ask(1), branch, "Bern") == [0]
+            assert rounds_told(reader.ask(1), branch) == [0]
         writer = Worker(writing, folder)
         for number in range(1, ROUNDS + 1):
             for worker, asked in ((writer, number), *((reader, READS) for reader in readers.values())):
                 worker.pipe.send(asked)  # all three are asked before any is heard: they work at once
             for branch, reader in readers.items():
-                told = rounds_told(reader.hear(), branch, "Bern")
-                assert told == sorted(told), "a later answer knows no less"
+                told = rounds_told(reader.hear(), branch)
                 assert set(told) <= {number - 1, number}, "all that was acknowledged is known, and no more"
             plan, city = known(memory, View())
             assert (plan in (f"main {number - 1}", f"main {number}"), city) == (True, "Basel")
@@ -102,7 +129,7 @@ def test_two_processes_read_two_branches_while_a_third_writes(folder: Path, hold
             assert writer.hear() == number
         writer.stop()
         for branch, reader in readers.items():
-            assert rounds_told(reader.ask(READS), branch, "Bern") == [ROUNDS] * READS
+            assert rounds_told(reader.ask(READS), branch) == [ROUNDS] * READS
         assert known(memory, View()) == (f"main {ROUNDS}", "Basel")
         assert known(memory, before) == ("main 0", "Basel")
     for reader in readers.values():
@@ -119,7 +146,7 @@ def test_a_process_that_reads_and_writes_one_branch_moves_no_other(folder: Path)
             memory.remember(SPACE, ALICE, "city", f"place {number}", branch="idea")
             reader.pipe.send(1)
             assert known(memory, View(branch="idea")) == (f"idea {number}", f"place {number}")
-            assert rounds_told(reader.hear(), "plan", "Bern") == [0]
+            assert rounds_told(reader.hear(), "plan") == [0]
             assert known(memory, View()) == ("main 0", "Basel")
         now = memory.get(SPACE, ALICE, "plan", View())
         assert isinstance(main, Belief)
