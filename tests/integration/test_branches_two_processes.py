@@ -42,7 +42,7 @@ def folder() -> Iterator[Path]:
 
 
 class Told(NamedTuple):
-    """What a process was answered: of its branch now and as of before its first question, of main, and at its commit."""
+    """What a process was answered: of its branch now and as of before the first question, of main, at its commit."""
 
     own: tuple[Any, Any]
     held: tuple[Any, Any]
@@ -63,12 +63,12 @@ def known(memory: Memory, view: View) -> tuple[Any, Any]:
 def reading(pipe: Connection, folder: Path, branch: str, hold: bool) -> None:
     """Answer each question, a number, with what is known so many times in turn; until there is none."""
     with Memory.open(folder, hold=hold, create=False) as memory:
+        held = memory.resolve(SPACE, View(branch=branch)).view()
 
         def told() -> Told:
             at_commit = belief(memory, "commit", View(at_sha=SHAS[branch])).value
             return Told(known(memory, View(branch=branch)), known(memory, held), known(memory, View()), at_commit)
 
-        held = memory.resolve(SPACE, View(branch=branch)).view()
         while True:
             try:
                 count = pipe.recv()
