@@ -28,7 +28,9 @@ Key = tuple[Micros, int]
 class _Chunk:
     """Neighbouring claims in ascending order, and what holds for all of them."""
 
-    __slots__ = ("actors", "branches", "has_end", "keys", "latest_until", "lowest_offset", "retracted_by", "retractors")
+    __slots__ = (
+        "actors", "branches", "has_end", "keys", "latest_until", "lowest_offset", "retracted_by", "retractors", "shas",
+    )  # fmt: skip
 
     def __init__(self, keys: list[Key], rows: dict[Key, ClaimRow]) -> None:
         self.keys = keys
@@ -43,6 +45,7 @@ class _Chunk:
         self.has_end = any(row.ended for row in held)
         self.actors = {row.actor for row in held}
         self.branches = {row.branch for row in held}
+        self.shas = {row.sha for row in held}
         firsts = [row.retractions[0].offset if row.retractions else None for row in held]
         self.retractors = {row.retractions[0].actor for row in held if row.retractions}
         self.retracted_by = None if None in firsts else max(offset for offset in firsts if offset is not None)
@@ -56,6 +59,7 @@ class _Chunk:
             self.latest_until = max(self.latest_until, _until(row))
         self.actors.add(row.actor)
         self.branches.add(row.branch)
+        self.shas.add(row.sha)
         first = row.retractions[0].offset if row.retractions else None
         self.retractors.update(mark.actor for mark in row.retractions[:1])
         self.retracted_by = None if self.retracted_by is None or first is None else max(self.retracted_by, first)
@@ -273,7 +277,9 @@ class HotView:
         """Whether no claim of the chunk can count."""
         if chunk.lowest_offset > self._limit or self._judge.hides_all(chunk.actors, chunk.lowest_offset):
             return True
-        if not self._judge.shows_any_of(chunk.branches):
+        if not self._judge.shows_any_of(chunk.branches, chunk.lowest_offset):
+            return True
+        if not self._judge.is_at_any_of(chunk.shas):
             return True
         if chunk.retracted_by is None or chunk.retracted_by > self._limit:
             return False

@@ -227,9 +227,17 @@ class Judge:
         """Whether nothing is hidden for its branch or its commit."""
         return self._spans is None and self._is_ancestor is None and self._distrust.of_actors_only
 
-    def shows_any_of(self, branches: Iterable[str]) -> bool:
-        """Whether anything of these branches is shown."""
-        return self._spans is None or not self._spans.of_branch.keys().isdisjoint(branches)
+    def shows_any_of(self, branches: Iterable[str], since: int) -> bool:
+        """Whether anything of these branches from offset `since` on is shown."""
+        if self._spans is None:
+            return True
+        shown = self._spans.of_branch
+        return any(shown[branch][-1][1] > since for branch in branches if branch in shown)
+
+    def is_at_any_of(self, shas: Iterable[str | None]) -> bool:
+        """Whether one of these commits leads to those looked at, or is none."""
+        is_ancestor = self._is_ancestor
+        return is_ancestor is None or any(sha is None or is_ancestor(sha) for sha in shas)
 
     def counts(self, origin: Origin) -> bool:
         """Whether an event of the whole space counts: known by then, and not distrusted or left out."""

@@ -11,10 +11,11 @@ from strategies import examples
 from schemas import events as ev
 from streams import hot
 from streams.belief import FOREVER, Claim, runs
+from streams.branching import Branches
 from streams.distrust import Rule
 from streams.hot import HotSlot, HotView
 from streams.ports import Position
-from streams.rows import ClaimRow, Mark
+from streams.rows import BranchRow, ClaimRow, Mark, Step
 from streams.view import STANDS, Judge, ResolvedView
 
 ACTORS = ("agent:a", "agent:b", "user:c")
@@ -82,6 +83,11 @@ def test_the_shortcut_is_the_sweep(drawn, whole_ends, limit, without, distrusted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hot, "CHUNK_CLAIMS", size)
         slot = made(rows, grow)
+    check(slot, rows, judge, covered)
+
+
+def check(slot, rows, judge, covered):
+    """The shortcut answers at every instant what the sweep over the rows does."""
     view = HotView(slot, judge, covered)
     assert view.answers
     standing = [
@@ -98,3 +104,32 @@ def test_the_shortcut_is_the_sweep(drawn, whole_ends, limit, without, distrusted
             assert found._replace(tops=()) == swept._replace(tops=())
             assert found.top_at(instant) == swept.top_at(instant)
             assert found.tops == swept.tops
+
+
+@examples(300)
+@given(
+    st.lists(claims, min_size=1, max_size=14),
+    st.lists(st.sampled_from(["main", "main", "idea"]), min_size=1, max_size=4),
+    st.lists(st.sampled_from([None, "ours", "theirs", "unknown"]), min_size=1, max_size=4),
+    st.integers(0, 14),
+    st.integers(0, 14),
+    st.sampled_from(["main", "idea"]),
+    st.booleans(),
+    st.sampled_from([1, 2, 3, 256]),
+    st.booleans(),
+)
+def test_the_shortcut_is_the_sweep_on_branches_and_at_commits(
+    drawn, branches, shas, forked_at, rolled_back_to, branch, at_commit, size, grow
+):
+    rows = [
+        (key, msgspec.structs.replace(row, branch=branches[key[1] % len(branches)], sha=shas[key[1] % len(shas)]))
+        for key, row in built(drawn, [False])
+    ]
+    steps = (Step(14, 0, "user:c", None, rolled_back_to),)
+    known = Branches({"idea": BranchRow(forked_at, "main", forked_at, steps=steps), "main": BranchRow(steps=steps)})
+    leads = {"ours": True, "theirs": False, "unknown": None}.__getitem__ if at_commit else None
+    judge = Judge(ResolvedView(Position(0, 14), 0, branch), [], known, leads)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hot, "CHUNK_CLAIMS", size)
+        slot = made(rows, grow)
+    check(slot, rows, judge, None)
