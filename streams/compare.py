@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from streams.answers import Answer, Belief, Recorded, beliefs_of
-from streams.branching import Slot, Spans, united
+from streams.branching import Slot, Spans
 from streams.explain import Explanation, Outcome, explain
 from streams.reads import Reads
 from streams.view import ResolvedView
@@ -108,12 +108,7 @@ def _touched(reads: Reads, then: Reads, space: str, first: ResolvedView, second:
 
 def touched_in(reads: Reads, space: str, spans: Spans) -> set[Slot]:
     """Slots that the events of these spans say something about."""
-    ranges = sorted({span for spans_of_one in spans.of_branch.values() for span in spans_of_one})
-    found = set()
-    for start, stop in united(ranges):
-        for recorded in reads.events(space, start, stop):
-            if (recorded.event.branch, recorded.position.offset) in spans:
-                found.add(reads.slot_of(space, recorded.event))
+    found = {reads.slot_of(space, recorded.event) for recorded in reads.events_in(space, spans)}
     return {slot for slot in found if slot is not None}
 
 

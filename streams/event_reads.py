@@ -14,7 +14,7 @@ from schemas.jsonform import id_text
 from schemas.times import EARLIEST, Micros, instant
 from streams import keys
 from streams.answers import KnownCommit, Quarantined, Recorded, Session
-from streams.branching import Branches, Slot, slot_of
+from streams.branching import MAIN, Branches, Slot, Spans, slot_of
 from streams.ports import Position
 from streams.rows import (
     BranchRow,
@@ -59,6 +59,19 @@ class EventReads:
         says of it."""
         for key, data in self._rows.scan(keys.event(space, start), keys.event(space, stop)):
             yield self._recorded(keys.last_int(key), data)
+
+    def events_in(self, space: str, spans: Spans) -> list[Recorded]:
+        """The events that lie in the spans, ascending. Of a branch other than main only they are looked at; of main
+        whatever was said meanwhile."""
+        found = []
+        for branch, ranges in spans.of_branch.items():
+            for start, stop in ranges:
+                if branch == MAIN:
+                    found += [one for one in self.events(space, start, stop) if one.event.branch == MAIN]
+                    continue
+                first, last = (keys.branch_event(space, branch, offset) for offset in (start, stop))
+                found += [self.event_at(space, keys.last_int(key)) for key, _ in self._rows.scan(first, last)]
+        return sorted(found, key=lambda one: one.position.offset)
 
     def event(self, space: str, event_id: bytes) -> Recorded:
         """The event with this id.

@@ -183,6 +183,8 @@ class _Folding(Effects):
         raw = record.value if record.value[:2] == MARKER else self.codec.encode(event)
         self.rows.put(keys.event(event.space, record.offset), encode(EventRow(append_time, root, raw)))
         self.rows.put(id_key, encode(record.offset))
+        if event.branch != MAIN:
+            self.rows.put(keys.branch_event(event.space, event.branch, record.offset), b"")
         if event.session is not None:
             self._session(event, event.session, record.offset)
         if space is None:

@@ -20,6 +20,7 @@ A key is one byte of family, then its parts in order:
     R       space, int offset                  empty                event that rules the whole space
     Z       space, entity, slot, hash, int     TombstoneRow         tombstone set or lifted, by offset
     B       space, branch                      BranchRow            branch; main's once it has a merge or a rollback
+    T       space, branch, int offset          empty                event on a branch other than main
     G       space, sha, int offset             CommitRow            event that tells of a commit of the code
     W       space, sha, int offset             sha it became        such an event that tells what replaced the commit
     K       space, sha                         PinRow               commit that facts or ends are pinned to
@@ -119,6 +120,10 @@ def pin(space_name: str, sha: str) -> bytes:
     return b"K" + text(space_name) + text(sha)
 
 
+def branch_event(space_name: str, branch_name: str, offset: int) -> bytes:
+    return b"T" + text(space_name) + text(branch_name) + integer(offset)
+
+
 def pinned_event(space_name: str, sha: str, offset: int) -> bytes:
     return b"J" + text(space_name) + text(sha) + integer(offset)
 
@@ -213,7 +218,8 @@ def families_of(space_name: str) -> tuple[Span, ...]:
     """Everything that belongs to one space, for the digest."""
     name = text(space_name)
     return tuple(
-        under(family + name) for family in (b"E", b"F", b"L", b"N", b"S", b"R", b"Z", b"B", b"G", b"W", b"K", b"J")
+        under(family + name)
+        for family in (b"E", b"F", b"L", b"N", b"S", b"R", b"Z", b"B", b"T", b"G", b"W", b"K", b"J")
     )
 
 

@@ -18,9 +18,9 @@ from schemas import events as ev
 from schemas.errors import InvalidInput, MergeConflict
 from schemas.jsonform import id_text
 from schemas.times import micros
-from streams.answers import Belief, Conflict, Receipt, Recorded
+from streams.answers import Belief, Conflict, Receipt
 from streams.belief import Claim
-from streams.branching import Branches, Shown, Slot, Spans, slot_of, united
+from streams.branching import Branches, Shown, Slot, Spans, slot_of
 from streams.compare import Difference, diff
 from streams.drafting import Draft
 from streams.making import Making
@@ -123,19 +123,13 @@ class Merger:
     def _brings(self, only: Sequence[Slot] | None) -> bool:
         """Whether the merge shows anything that is not shown without it."""
         said, shown = self._judges[1].said, self._judges[0].shown
-        if only is None and self._events(said.everywhere - shown.everywhere):
+        if only is None and self._reads.events_in(self._space, said.everywhere - shown.everywhere):
             return True
         return any(
             self._reads.slot_of(self._space, recorded.event) == slot
             for slot in ((*said.only, *shown.only) if only is None else only)
-            for recorded in self._events(said.in_slot(slot) - shown.in_slot(slot))
+            for recorded in self._reads.events_in(self._space, said.in_slot(slot) - shown.in_slot(slot))
         )
-
-    def _events(self, spans: Spans) -> list[Recorded]:
-        """The events of these spans, ascending."""
-        ranges = united(span for of_one in spans.of_branch.values() for span in of_one)
-        found = (one for start, stop in ranges for one in self._reads.events(self._space, start, stop))
-        return [one for one in found if (one.event.branch, one.position.offset) in spans]
 
     def _conflicts(self, only: Sequence[Slot] | None) -> Iterator[Conflict]:
         """By entity, then slot."""
@@ -155,7 +149,7 @@ class Merger:
         parts: list[tuple[Slot | None, Spans]] = [(None, shown.everywhere - without.everywhere)]
         parts += [(slot, shown.in_slot(slot) - without.in_slot(slot)) for slot in {**shown.only, **without.only}]
         for wanted, spans in parts:
-            for recorded in self._events(spans):
+            for recorded in self._reads.events_in(self._space, spans):
                 event = recorded.event
                 if isinstance(event, (*WHOLE_SPACE, ev.FactPinned)):
                     continue

@@ -61,6 +61,7 @@ KEYS: dict[str, bytes] = {
     "G commit": keys.commit(SPACE, "ab" * 20, 258),
     "W rewritten commit": keys.rewritten(SPACE, "ab" * 20, 258),
     "K pins": keys.pin(SPACE, "ab" * 20),
+    "T branch event": keys.branch_event(SPACE, "idea", 258),
     "J pinned event": keys.pinned_event(SPACE, "ab" * 20, 258),
     "Q quarantined": keys.quarantined(258),
     "C checkpoint": keys.checkpoint(1024),
