@@ -33,6 +33,8 @@ _SCP = re.compile(r"(\[[^/]+\]|[^/:]+):(.*)", re.DOTALL)
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NAME_CHARACTERS_MAX = 512
 _BASES_TRIED = 4
+_QUICK_WALK = 50_000
+"""So few commits are walked as quickly as it is found out which of the stored ones lead to one."""
 _EXTRA_MIN, _EXTRA_MAX = 64, 10_000
 
 
@@ -273,11 +275,11 @@ class Repository:
 
     def _close_to(self, prefix: str, sha: str) -> tuple[Ids, frozenset[bytes]] | None:
         """The ancestors of a commit whose own are stored already, and the few that `sha` has beside them."""
-        for base in self._files.stored(prefix)[:_BASES_TRIED]:
-            if self._git.ask("merge-base", "--is-ancestor", base, sha).code:
-                continue
+        for number, base in enumerate(self._files.stored(prefix)[:_BASES_TRIED]):
             ids = self._files.load(prefix, base)
-            if ids is None:
+            if number and ids is not None and len(ids) < _QUICK_WALK:
+                return None
+            if ids is None or self._git.ask("merge-base", "--is-ancestor", base, sha).code:
                 continue
             most = min(_EXTRA_MAX, max(_EXTRA_MIN, len(ids) // 16))
             told = self._git.read("rev-list", f"--max-count={most + 1}", sha, f"^{base}").split()

@@ -43,10 +43,10 @@ def test_reachable_is_what_leads_there(drawn: tuple[list[list[int]], list[int]],
     parents, times = drawn
     expected = ancestors(parents)
     order = data.draw(st.permutations(range(len(parents))))
-    least = data.draw(st.sampled_from([1, 3, 64]))
+    least, quick = data.draw(st.sampled_from([1, 3, 64])), data.draw(st.sampled_from([0, 0, 50_000]))
     with quick_folder() as folder, patch.dict(os.environ, {**ENVIRONMENT, "XDG_CACHE_HOME": str(folder / "cache")}):
         shas = graph(Repo.init(folder / "repo"), parents, times)
-        with patch.object(repository_module, "_EXTRA_MIN", least):
+        with patch.multiple(repository_module, _EXTRA_MIN=least, _QUICK_WALK=quick):
             for place in order[:8]:
                 repository = Repository.find(folder / "repo")
                 assert repository is not None
