@@ -199,7 +199,7 @@ def test_a_store_that_fails_is_not_ready_and_still_alive(
     def fails(*_: Any) -> Any:
         raise errors.StoreDamaged("a page is gone")
 
-    monkeypatch.setattr(memory, "info", fails)
+    monkeypatch.setattr(memory, "heads", fails)
     reply = ask(url, "/readyz")
     assert (reply.status, reply.json) == (503, {"status": "not ready", "reasons": ["a page is gone"]})
     assert ask(url, "/healthz").status == 200

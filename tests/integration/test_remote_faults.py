@@ -208,11 +208,13 @@ def test_what_names_earlier_events_is_checked_where_those_are_known(told: Told, 
 
 def test_every_partition_is_up_to_date_before_all_are_asked(told: Told, url: str) -> None:
     digest = reply({"digest": "x", "spaces": {}})
-    told.answers = [accepted(7), reply(resolved(7), Slotlog_Position="0:7"), digest, digest]
+    there = reply(resolved(7), Slotlog_Position="0:7")
+    told.answers = [accepted(7), there, digest, there, digest]
     with Memory.open(url, busy_timeout_s=5.0) as memory:
         memory.remember(SPACE, ALICE, "employer", "Acme")
         assert memory.digest() == memory.digest() == ("x", {})
-    assert [path for path, _, _ in told.heard] == [f"{HERE}/events", f"{HERE}/resolve", "/v1/digest", "/v1/digest"]
+    each = [f"{HERE}/resolve", "/v1/digest"]  # each time: the partition may have moved to a worker that is behind
+    assert [path for path, _, _ in told.heard] == [f"{HERE}/events", *each, *each]
     assert told.heard[1][1]["min_offset"] == "0:7"
 
 
