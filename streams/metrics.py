@@ -6,10 +6,11 @@ a session or an actor.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -28,24 +29,35 @@ _OF_A_PARTITION: tuple[tuple[str, str, Callable[[PartitionStatus], float]], ...]
 
 
 class _Partitions(Collector):
-    """The partitions as they were told last. Each exposition is of one telling, whole, however many go on at a time."""
+    """The partitions as they were told last."""
 
     def __init__(self) -> None:
         self.now: tuple[PartitionStatus, ...] = ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        now = self.now
         for name, text, value in _OF_A_PARTITION:
             family = GaugeMetricFamily(name, text, labels=("partition",))
-            for one in now:
+            for one in self.now:
                 family.add_metric((str(one.partition),), value(one))
             yield family
 
 
+class _Collected(Collector):
+    """What was collected at one moment."""
+
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> list[Metric]:
+        return self._found
+
+
 class Metrics:
-    """The metrics of one process, in a registry of its own. Safe for several threads."""
+    """The metrics of one process, in a registry of its own. Safe for several threads: an exposition has each update
+    whole or not at all, where prometheus_client alone tells a histogram's sum without its count."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         own = self._registry = CollectorRegistry()
         self._folded = Counter(
             "slotlog_records_folded", "Records read from the log and folded.", ("partition", "path"), registry=own
@@ -69,24 +81,31 @@ class Metrics:
 
     def folded(self, partition: int, path: str, records: int) -> None:
         """`records` were folded, `path` being `live` or `bulk`."""
-        self._folded.labels(str(partition), path).inc(records)
+        with self._lock:
+            self._folded.labels(str(partition), path).inc(records)
 
     def queryable(self, seconds: float) -> None:
         """A record can be read, so long after it was appended."""
-        self._queryable.observe(max(0.0, seconds))
+        with self._lock:
+            self._queryable.observe(max(0.0, seconds))
 
     def rebalanced(self) -> None:
         """Partitions were assigned to this worker."""
-        self._rebalances.inc()
+        with self._lock:
+            self._rebalances.inc()
 
     def partitions(self, now: Iterable[PartitionStatus]) -> None:
         """The partitions as they are; those that were there before and are not given are forgotten."""
-        self._partitions.now = tuple(now)
+        with self._lock:
+            self._partitions.now = tuple(now)
 
     def answered(self, route: str, code: int, seconds: float) -> None:
         """A request was answered; `route` is its pattern, never its path."""
-        self._answers.labels(route, str(code)).observe(seconds)
+        with self._lock:
+            self._answers.labels(route, str(code)).observe(seconds)
 
     def exposition(self) -> tuple[bytes, str]:
         """What Prometheus reads, and its content type."""
-        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+        with self._lock:
+            found = _Collected(list(self._registry.collect()))
+        return generate_latest(found), CONTENT_TYPE_LATEST  # written out without the lock: that takes longer

@@ -19,6 +19,8 @@ from streams.rows import Head
 from streams.stores import open_store
 
 KEEP_UP_INTERVAL_S = 1.0
+HEADS_WITHIN_S = 0.25
+"""So long it is waited for a read that goes on, before it is told where things stood then."""
 
 
 class Partitions:
@@ -113,11 +115,15 @@ class Partitions:
             return self._followers
 
     def heads(self) -> Sequence[Head]:
-        """Where every partition stands, brought to the end of the log."""
-        self._mind_fork()
-        with self._lock:
-            self._all_fresh()
-            return [follower.head for follower in self._followers]
+        """Where every partition stands: brought to the end of the log, or as it stood when a read began that still goes
+        on. Whoever watches the process must not wait for that."""
+        self._check_open()
+        if self._lock.acquire(timeout=HEADS_WITHIN_S):
+            try:
+                self._all_fresh()
+            finally:
+                self._lock.release()
+        return [follower.head for follower in self._followers]
 
     def _fresh(self, space: str) -> Reads:
         """Reads of the space's partition, brought to the end of the log."""

@@ -72,7 +72,7 @@ class Alone:
         return ()
 
     def status(self) -> WorkerStatus:
-        """As of now, every partition brought to the end of the log."""
+        """As of now, every partition brought to the end of the log; while a long read goes on, as of that."""
         partitions = tuple(
             PartitionStatus(
                 head.partition, "active", "live", head.next_offset, head.next_offset, head.quarantined, True

@@ -102,6 +102,17 @@ def test_reads_that_wait_leave_what_the_process_says_of_itself_alone(url: str, m
         assert {one.result().status for one in reading} == {200}
 
 
+def test_a_read_that_holds_the_tables_leaves_what_the_process_says_of_itself_alone(url: str, memory: Memory) -> None:
+    before = ask(url, "/metrics").body
+    with memory._locked(SPACE):
+        for path in ("/healthz", "/readyz", "/metrics", "/v1/workers"):
+            assert ask(url, path).status == 200, path
+        wanted = [line for line in before.splitlines() if line.startswith(b"slotlog_next_offset")]
+        assert wanted[0] in ask(url, "/metrics").body
+    memory.remember(SPACE, ALICE, "employer", "Globex")
+    assert b'slotlog_next_offset{partition="0"} 2.0' in ask(url, "/metrics").body
+
+
 def test_what_reads_everything_goes_on_one_at_a_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch, "digest")
     with ExitStack() as stack:

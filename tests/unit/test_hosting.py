@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from strategies import BASE, CODEC, SPACE, event_id, record
@@ -213,6 +214,30 @@ def test_an_exposition_is_of_one_telling() -> None:
     finally:
         done.set()
         telling.join()
+
+
+def test_an_exposition_has_an_observation_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A histogram has its sum first, and its count later."""
+    metrics = Metrics()
+    metrics.queryable(1.0)
+    found: list[bytes] = []
+    exposing = threading.Thread(target=lambda: found.append(metrics.exposition()[0]))
+
+    class Halfway(list[Any]):
+        """The buckets of a histogram, which are asked for once the sum is there."""
+
+        def __getitem__(self, number: Any) -> Any:
+            if threading.current_thread() is not exposing and exposing.ident is None:
+                exposing.start()
+                exposing.join(0.2)  # with the lock it waits for us; without, it is done by now
+            return super().__getitem__(number)
+
+    monkeypatch.setattr(metrics._queryable, "_buckets", Halfway(metrics._queryable._buckets))
+    metrics.queryable(1.0)
+    exposing.join()
+    lines = dict(line.rsplit(" ", 1) for line in found[0].decode().splitlines() if not line.startswith("#"))
+    name = "slotlog_commit_to_queryable_seconds"
+    assert lines[f"{name}_sum"] == lines[f"{name}_count"] == "2.0"
 
 
 def test_a_refused_member_holds_nothing() -> None:
