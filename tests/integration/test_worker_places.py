@@ -4,15 +4,28 @@ to end."""
 from __future__ import annotations
 
 import http.client
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from fleet import Fleet, Worker, fact_path, fleet, free_port, until
+from fleet import Fleet, Worker, fact_path, fleet, free_port, suspended, until
 from fleet_load import SPACES, fact
 from kafka_broker import Broker
+
+_FAILING_JOIN = """
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+
+
+async def failing(*_):
+    raise RuntimeError("no such thing")
+
+
+GroupCoordinator._on_join_complete = failing
+"""
 
 
 @pytest.fixture
@@ -62,6 +75,36 @@ def test_of_two_workers_of_one_id_one_is_refused(workers: Fleet, tmp_path: Path,
         assert kept.running
     finally:
         twin.kill()
+
+
+def test_a_worker_whose_talk_with_the_group_fails_ends(tmp_path: Path, broker: Broker) -> None:
+    """Its process would go on as nobody's member otherwise."""
+    place = tmp_path / "patched"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(_FAILING_JOIN)
+    path = os.pathsep.join(filter(None, (str(place), *sys.path)))
+    with fleet(tmp_path, broker, partitions=1) as workers:
+        worker = workers.start("w1", environment={"PYTHONPATH": path})
+        assert worker.ended() == 4, worker.output
+    *_, error, hint = worker.output.strip().splitlines()
+    assert error == "error: what keeps this worker a member of its group has failed: RuntimeError('no such thing')"
+    assert hint.startswith("hint: the log above says more")
+
+
+def test_a_worker_is_not_ready_while_a_rebalance_goes_on(tmp_path: Path, broker: Broker) -> None:
+    """It waits for a member that sleeps, and whose session is long enough for the test to see it."""
+    with fleet(tmp_path, broker, "--session-timeout", "60", partitions=2) as workers:
+        workers.start("w1", "w2")
+        workers.settle()
+        one, sleeper = workers.workers["w1"], workers.workers["w2"]
+        assert one.ask("/readyz").code == 200
+        with suspended(sleeper.pid):
+            workers.start("w3")
+            told = until(lambda: (told := one.ask("/readyz")).code == 503 and told, workers.told)
+            assert "a rebalance is going on: which partitions this worker has is not known yet" in told.text
+            assert one.running
+        workers.settle()
+        assert {worker.ask("/readyz").code for worker in workers.living()} == {200}
 
 
 def test_a_worker_ends_well_though_streams_are_open(workers: Fleet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,17 @@ from typing import Any
 import faust
 import pytest
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import KafkaError
 from faust.transport.drivers import aiokafka as driver
 
 from schemas.errors import InvalidInput, NotServing, SlotlogError, StoreBusy
 from streams import group_membership
-from streams.faust_client import check_private_members, credentials
+from streams.faust_client import _ended, check_private_members, credentials
 from streams.group_membership import Membership
 from streams.metrics import Metrics
 from streams.partitioner import partition_of
 from streams.routing import Router
-from streams.settings import WorkerSettings, lock_state, worker_id_of
+from streams.settings import WorkerSettings, left_url, lock_state, remember_url, worker_id_of
 from streams.status import PartitionStatus, quarantine_reasons
 
 OWN, OTHER = "http://127.0.0.1:8081", "http://127.0.0.1:8082"
@@ -100,6 +102,18 @@ def test_one_worker_has_a_state_folder_and_the_next_is_told_what_to_do(tmp_path:
     lock_state(tmp_path).close()
 
 
+def test_a_worker_remembers_where_it_was_a_member_last(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    assert left_url(state, OWN) is None  # it was nowhere
+    remember_url(state, OWN)
+    assert left_url(state, OWN) is None
+    assert left_url(state, OTHER) == OWN
+    assert left_url(state, OTHER) == OWN  # until it is a member there, however often it is started
+    remember_url(state, OTHER)
+    assert left_url(state, OTHER) is None
+    assert left_url(state, OWN) == OTHER
+
+
 def test_a_file_is_no_state_folder(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     with pytest.raises(InvalidInput, match="is a file"):
@@ -118,6 +132,36 @@ def test_membership_holds_for_a_session_timeout_from_when_the_question_was_sent(
     assert membership.holds
     now = 105.0
     assert not membership.holds
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "told"),
+    [
+        (RuntimeError("boom"), SlotlogError, r"a member of its group has failed: RuntimeError\('boom'\)"),
+        (KafkaError("no right"), InvalidInput, "does not let this worker be a member of its group: .*no right"),
+        (NotServing("ours"), NotServing, "ours"),
+    ],
+)
+def test_what_ends_the_task_that_talks_to_the_group_is_told(
+    given: Exception, error: type[SlotlogError], told: str
+) -> None:
+    """aiokafka wraps it. A task that was cancelled, as it is when the worker stops, tells nothing."""
+    membership = Membership(10.0)
+
+    async def fail() -> None:
+        raise KafkaError("Unexpected error during coordination") from given
+
+    async def play() -> None:
+        stopped, failed = asyncio.create_task(asyncio.sleep(60)), asyncio.create_task(fail())
+        stopped.cancel()
+        await asyncio.wait((stopped, failed))
+        _ended(membership, stopped)
+        membership.check()
+        _ended(membership, failed)
+
+    asyncio.run(play())
+    with pytest.raises(error, match=told):
+        membership.check()
 
 
 @pytest.mark.parametrize(
