@@ -182,20 +182,21 @@ class Follower:
             LogTruncated: the log ends before what was folded.
             LogRecreated: the record folded last is another one.
         """
-        if end < self.head.next_offset:
+        head = self.head  # others may fold on meanwhile
+        if end < head.next_offset:
             raise LogTruncated(
                 f"the log of partition {self._partition} ends at offset {end}, and the tables have read up to "
-                f"{self.head.next_offset}",
+                f"{head.next_offset}",
                 hint="restore the log from its archive; if the loss is accepted, delete the tables' folder "
                 f"{self._folder} and they are folded again from what is left",
             )
-        start, again = self.head.next_offset, self.head.last_offset
+        start, again = head.next_offset, head.last_offset
         if 0 <= again >= self._log.start(self._partition):
             start = again
         for batch in self._log.read(self._partition, start, end):
             if start == again:
-                self._check_same_log(batch)
-                start = self.head.next_offset
+                self._check_same_log(batch, head)
+                start = head.next_offset
             yield batch
 
     def fold(self, batch: Batch) -> None:
@@ -325,12 +326,12 @@ class Follower:
         rows_max = REMEMBERED_ROWS_MAX // self._log.partitions
         self._remembered = Remembered(self._tables, SUMMARY_FAMILIES, rows_max)
 
-    def _check_same_log(self, batch: Batch) -> None:
+    def _check_same_log(self, batch: Batch, head: Head) -> None:
         """The record read last must still be the one that it was."""
         first = batch.records[0] if batch.records else None
-        if first is None or first.offset != self.head.last_offset or record_hash(first) != self.head.last_record:
+        if first is None or first.offset != head.last_offset or record_hash(first) != head.last_record:
             raise LogRecreated(
-                f"offset {self.head.last_offset} of partition {self._partition} is not the record that the tables in "
+                f"offset {head.last_offset} of partition {self._partition} is not the record that the tables in "
                 f"{self._folder} were made from",
                 hint="the log was cut, edited or created again; slotlog verify says where. If what it holds now is "
                 "right, slotlog rebuild folds it",

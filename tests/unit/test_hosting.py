@@ -14,7 +14,7 @@ import pytest
 from strategies import BASE, CODEC, SPACE, event_id, record
 
 from schemas import events as ev
-from schemas.errors import InvalidInput, SlotlogError, StoreBusy, StoreClosed
+from schemas.errors import InvalidInput, LogRecreated, SlotlogError, StoreBusy, StoreClosed
 from streams import keys
 from streams.catchup import Follower
 from streams.delivery import Turns
@@ -91,6 +91,28 @@ def test_a_fold_that_readers_hold_up_stands_still_only_in_the_long_run(hosted: H
         assert looks(hosted, 2) == [2, 3]
     folding.join()
     assert looks(hosted, 1) == [0]
+
+
+def test_what_was_being_folded_live_when_the_bulk_reading_began_is_no_other_log(hosted: Hosted) -> None:
+    """A fold waits for its thread, and may have its turn just when the bulk reading has asked for its first batch."""
+    log = hosted._log
+    assert isinstance(log, Records)
+    hosted.fold(log.records[:4])
+    asked: list[int] = []
+
+    def read(partition: int, start: int, end: int | None = None) -> Iterator[Batch]:
+        asked.append(start)
+        hosted.fold(log.records[4:7])
+        yield Batch(log.records[start:], len(log.records))
+
+    log.read = read  # type: ignore[method-assign]
+    assert hosted.catch_up(lambda: False)
+    assert asked == [3]  # from the record folded last, which must be the same
+    assert hosted.next_offset == 10
+    log.records[9] = fact(99)._replace(offset=9)
+    log.records.append(fact(10))
+    with pytest.raises(LogRecreated):
+        hosted.catch_up(lambda: False)
 
 
 def test_whose_turn_it_is() -> None:
