@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from schemas import events as ev
 from schemas.errors import InvalidInput, LogRecreated, SlotlogError, StoreBusy, StoreClosed
 from streams import keys
 from streams.catchup import Follower
-from streams.delivery import Turns
+from streams.delivery import BULK_THREADS, Deliverer, Delivery, Turns
 from streams.digest import digests
 from streams.group_membership import Membership
 from streams.hosting import HELD_UP_LOOKS, Hosted
@@ -151,6 +151,78 @@ def test_whose_turn_it_is() -> None:
 
     asyncio.run(play())
     assert order == ["first", "active", "late", "again called off"]
+
+
+class Reading:
+    """A partition whose bulk reading goes on until it `may_end`, or is not wanted any more."""
+
+    def __init__(self) -> None:
+        self.role: str | None = None
+        self.state = "opening"
+        self.ready = self.waiting = self.reads = False
+        self.next_offset = 0
+        self.may_end = threading.Event()
+
+    def open(self) -> None:
+        """There is nothing to open."""
+
+    def close(self) -> None:
+        """Nor to close."""
+
+    def catch_up(self, enough: Callable[[], bool]) -> bool:
+        self.reads = True
+        try:
+            while not self.may_end.wait(0.001):
+                if enough():
+                    return False
+            return True
+        finally:
+            self.reads = False
+
+
+async def eventually(what: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not what():
+            await asyncio.sleep(0)
+
+
+def test_an_active_partition_is_read_before_standbys_that_began_before_it() -> None:
+    """And what waits for its turn says so, which the watchdog asks."""
+    failures: list[BaseException] = []
+
+    async def hand_over(number: int, offset: int) -> None:
+        assert parts[number].role == "active"
+
+    async def play() -> None:
+        delivery = Delivery(
+            parts,  # type: ignore[arg-type]
+            Deliverer(lambda number: None, hand_over),
+            Metrics(),
+            behind=4,
+            fail=failures.append,
+        )
+        assert not delivery.is_assigned
+        delivery.assign({BULK_THREADS + 1}, set(range(BULK_THREADS + 1)))
+        assert delivery.is_assigned
+        await eventually(lambda: parts[-1].reads and sum(one.reads for one in parts) == BULK_THREADS)
+        await eventually(lambda: [one.waiting for one in parts] == [not one.reads for one in parts])
+        parts[-1].may_end.set()
+        await eventually(lambda: parts[-1].ready)
+        for one in parts:
+            one.may_end.set()
+        await eventually(lambda: not delivery.is_busy)
+        assert [one.state for one in parts] == ["live"] * len(parts)
+        assert [one.ready for one in parts] == [one.role == "active" for one in parts]
+        assert not any(one.waiting for one in parts)
+        delivery.revoke({0})
+        assert not delivery.is_assigned
+        delivery.assign({0}, set())
+        await delivery.stop()
+        assert not delivery.is_assigned
+
+    parts = [Reading() for _ in range(BULK_THREADS + 2)]
+    asyncio.run(play())
+    assert failures == []
 
 
 def test_a_moment_stays_while_others_fold_on(hosted: Hosted) -> None:
