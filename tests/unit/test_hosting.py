@@ -181,7 +181,7 @@ class Reading:
 
 
 async def eventually(what: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(30):
         while not what():
             await asyncio.sleep(0)
 
@@ -193,14 +193,7 @@ def test_an_active_partition_is_read_before_standbys_that_began_before_it() -> N
     async def hand_over(number: int, offset: int) -> None:
         assert parts[number].role == "active"
 
-    async def play() -> None:
-        delivery = Delivery(
-            parts,  # type: ignore[arg-type]
-            Deliverer(lambda number: None, hand_over),
-            Metrics(),
-            behind=4,
-            fail=failures.append,
-        )
+    async def play(delivery: Delivery) -> None:
         assert not delivery.is_assigned
         delivery.assign({BULK_THREADS + 1}, set(range(BULK_THREADS + 1)))
         assert delivery.is_assigned
@@ -217,11 +210,18 @@ def test_an_active_partition_is_read_before_standbys_that_began_before_it() -> N
         delivery.revoke({0})
         assert not delivery.is_assigned
         delivery.assign({0}, set())
-        await delivery.stop()
+
+    async def stopped() -> None:
+        deliverer = Deliverer(lambda number: None, hand_over)
+        delivery = Delivery(parts, deliverer, Metrics(), behind=4, fail=failures.append)  # type: ignore[arg-type]
+        try:
+            await play(delivery)
+        finally:
+            await delivery.stop()
         assert not delivery.is_assigned
 
     parts = [Reading() for _ in range(BULK_THREADS + 2)]
-    asyncio.run(play())
+    asyncio.run(stopped())
     assert failures == []
 
 
