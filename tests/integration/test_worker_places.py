@@ -16,7 +16,7 @@ from fleet import Fleet, Worker, fact_path, fleet, free_port, suspended, until
 from fleet_load import SPACES, fact
 from kafka_broker import Broker
 
-_FAILING_JOIN = """
+_FAILING = """
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
 
@@ -24,7 +24,7 @@ async def failing(*_):
     raise RuntimeError("no such thing")
 
 
-GroupCoordinator._on_join_complete = failing
+GroupCoordinator.{step} = failing
 """
 
 
@@ -77,11 +77,12 @@ def test_of_two_workers_of_one_id_one_is_refused(workers: Fleet, tmp_path: Path,
         twin.kill()
 
 
-def test_a_worker_whose_talk_with_the_group_fails_ends(tmp_path: Path, broker: Broker) -> None:
-    """Its process would go on as nobody's member otherwise."""
+@pytest.mark.parametrize("step", ["_on_join_prepare", "_on_join_complete"])
+def test_a_worker_whose_talk_with_the_group_fails_ends(tmp_path: Path, broker: Broker, step: str) -> None:
+    """Its process would go on as nobody's member otherwise. The first step is none of those that are watched."""
     place = tmp_path / "patched"
     place.mkdir()
-    (place / "sitecustomize.py").write_text(_FAILING_JOIN)
+    (place / "sitecustomize.py").write_text(_FAILING.format(step=step))
     path = os.pathsep.join(filter(None, (str(place), *sys.path)))
     with fleet(tmp_path, broker, partitions=1) as workers:
         worker = workers.start("w1", environment={"PYTHONPATH": path})
